@@ -27,11 +27,6 @@ pub fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.get(at..at.checked_add(size)?)?.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64))
 }
 
-/// Returns the first table with this signature in the root pointer's list.
-pub fn find<'a>(root_pointer: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
-    find_map(root_pointer, signature, read, Some)
-}
-
 /// Calls `wanted` with each table of this signature in the root pointer's list, and returns its
 /// first result.
 pub fn find_map<'a, T>(
@@ -110,7 +105,7 @@ mod tests {
 
     fn found<'a>(memory: &'a [u8], signature: &[u8; 4]) -> Option<&'a [u8]> {
         let mut read = |at: u64, length: usize| memory.get(at.checked_sub(AT)? as usize..)?.get(..length);
-        find(AT, signature, &mut read)
+        find_map(AT, signature, &mut read, Some)
     }
 
     #[test]

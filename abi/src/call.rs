@@ -5,8 +5,6 @@
 //! returns the status: 0, or minus (side << 8 | code). `docs/abi.md` lists the registers of each
 //! call.
 
-use core::fmt;
-
 crate::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
@@ -35,18 +33,6 @@ crate::constants! {
     /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one;
     /// greater: an entry's address
     DISPATCH_ON = 1;
-    /// arch_prctl option of Linux on Keel: sets EX_DISPATCH of the calling thread to the second
-    /// argument
-    LINUX_PRCTL_DISPATCH = 0x4b45_4c01;
-    /// arch_prctl option: native lthreads for the calling process, of one thread; returns their
-    /// kernel area's address
-    LINUX_PRCTL_AREA = 0x4b45_4c02;
-    /// arch_prctl option: the caller is the service thread of the native lthread in the LinuxNative
-    /// at the second argument
-    LINUX_PRCTL_NATIVE = 0x4b45_4c03;
-    /// arch_prctl option: the calling thread's page faults go first to the thread with this id, or
-    /// to Linux only (nil)
-    LINUX_PRCTL_PAGER = 0x4b45_4c04;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;
@@ -284,39 +270,6 @@ crate::constants! {
     ACCOUNT_POOL_FREE = 8;
     /// Number of words in the answer of QUOTA_READ
     ACCOUNT_WORDS = 9;
-
-    /// Side of a status: the call itself
-    SIDE_CALL = 0;
-    /// Side of a status: the send phase
-    SIDE_SEND = 1;
-    /// Side of a status: the receive phase
-    SIDE_RECEIVE = 2;
-    /// Status code: the partner or object does not exist
-    ERROR_NO_PARTNER = 1;
-    /// Status code: the timeout expired before the transfer began
-    ERROR_TIMEOUT = 2;
-    /// Status code: cancelled before a transfer began
-    ERROR_CANCELLED = 3;
-    /// Status code: aborted during the transfer
-    ERROR_ABORTED = 4;
-    /// Status code: the account has no memory left for a mapping or an object
-    ERROR_NO_MEMORY = 5;
-    /// Status code: the sender's page-fault timeout expired
-    ERROR_SEND_FAULT = 6;
-    /// Status code: the receiver's page-fault timeout expired
-    ERROR_RECEIVE_FAULT = 7;
-    /// Status code: the receiver's buffer is too small
-    ERROR_MESSAGE_CUT = 8;
-    /// Status code: a malformed argument
-    ERROR_INVALID = 9;
-    /// Status code: the caller has no right to do this
-    ERROR_DENIED = 10;
-    /// Status code: a server does not know the request; the kernel never returns it
-    ERROR_NOT_SUPPORTED = 11;
-    /// Status code: it exists already, or belongs to another thread or task
-    ERROR_BUSY = 12;
-    /// Status code: the versions of this slot are used up
-    ERROR_RETIRED = 13;
 }
 
 /// The reason why a call failed; a status has the side as well.
@@ -324,55 +277,41 @@ crate::constants! {
 #[repr(u64)]
 pub enum Error {
     /// The partner or object does not exist.
-    NoPartner = ERROR_NO_PARTNER,
+    NoPartner = 1,
     /// The timeout expired before the transfer began.
-    Timeout = ERROR_TIMEOUT,
+    Timeout = 2,
     /// Cancelled before a transfer began.
-    Cancelled = ERROR_CANCELLED,
+    Cancelled = 3,
     /// Aborted during the transfer.
-    Aborted = ERROR_ABORTED,
+    Aborted = 4,
     /// The account has no memory left.
-    NoMemory = ERROR_NO_MEMORY,
+    NoMemory = 5,
     /// The sender's page-fault timeout expired.
-    SendFault = ERROR_SEND_FAULT,
+    SendFault = 6,
     /// The receiver's page-fault timeout expired.
-    ReceiveFault = ERROR_RECEIVE_FAULT,
+    ReceiveFault = 7,
     /// The receiver's buffer is too small.
-    MessageCut = ERROR_MESSAGE_CUT,
+    MessageCut = 8,
     /// A malformed argument.
-    Invalid = ERROR_INVALID,
+    Invalid = 9,
     /// The caller has no right to do this.
-    Denied = ERROR_DENIED,
+    Denied = 10,
     /// A server does not know the request.
-    NotSupported = ERROR_NOT_SUPPORTED,
+    NotSupported = 11,
     /// It exists already, or belongs to another thread or task.
-    Busy = ERROR_BUSY,
+    Busy = 12,
     /// The versions of this slot are used up.
-    Retired = ERROR_RETIRED,
+    Retired = 13,
 }
 
 impl Error {
-    /// Every error, for decoding and for tests.
-    pub const ALL: [Error; 13] = [
-        Error::NoPartner,
-        Error::Timeout,
-        Error::Cancelled,
-        Error::Aborted,
-        Error::NoMemory,
-        Error::SendFault,
-        Error::ReceiveFault,
-        Error::MessageCut,
-        Error::Invalid,
-        Error::Denied,
-        Error::NotSupported,
-        Error::Busy,
-        Error::Retired,
-    ];
-
-    /// Returns the error with this code, `None` if there is none.
+    /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
     #[inline]
-    pub fn from_code(code: u64) -> Option<Error> {
-        Error::ALL.into_iter().find(|error| *error as u64 == code)
+    pub fn when(self, condition: bool) -> Result<(), Error> {
+        if condition {
+            return Err(self);
+        }
+        Ok(())
     }
 }
 
@@ -381,15 +320,15 @@ impl Error {
 #[repr(u64)]
 pub enum Side {
     /// The call itself.
-    Call = SIDE_CALL,
+    Call = 0,
     /// The send phase of an ipc.
-    Send = SIDE_SEND,
+    Send = 1,
     /// The receive phase of an ipc.
-    Receive = SIDE_RECEIVE,
+    Receive = 2,
 }
 
 /// The status word in rax: 0, or minus (side << 8 | code).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Status(pub u64);
 
@@ -400,24 +339,6 @@ impl Status {
     /// Returns the status of a failure.
     pub const fn error(side: Side, error: Error) -> Status {
         Status(((side as u64) << 8 | error as u64).wrapping_neg())
-    }
-
-    /// Returns side and error, or `None` for success and for a word that is not a status.
-    #[inline]
-    pub fn failure(self) -> Option<(Side, Error)> {
-        let word = self.0.wrapping_neg();
-        let error = Error::from_code(word & 0xff)?;
-        let side = [Side::Call, Side::Send, Side::Receive].into_iter().find(|side| *side as u64 == word >> 8)?;
-        Some((side, error))
-    }
-}
-
-impl fmt::Debug for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.failure() {
-            None => write!(f, "ok"),
-            Some((side, error)) => write!(f, "{side:?}: {error:?}"),
-        }
     }
 }
 
@@ -481,18 +402,6 @@ impl Tag {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn statuses_round_trip() {
-        assert_eq!(Status::OK.failure(), None);
-        for side in [Side::Call, Side::Send, Side::Receive] {
-            for error in Error::ALL {
-                let status = Status::error(side, error);
-                assert_eq!(status.failure(), Some((side, error)));
-                assert!((status.0 as i64) < 0);
-            }
-        }
-    }
 
     #[test]
     fn tag_fields_do_not_touch() {

@@ -14,15 +14,8 @@ pub struct List<T, const N: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-impl<T: Copy + Default, const N: usize> List<T, N> {
-    /// Returns an empty list.
-    pub fn new() -> List<T, N> {
-        List::empty(T::default())
-    }
-}
-
 impl<T: Copy, const N: usize> List<T, N> {
-    /// Returns an empty list of a type without a default; `filler` is never visible.
+    /// Returns an empty list; `filler` is never visible.
     pub const fn empty(filler: T) -> List<T, N> {
         List { items: [filler; N], used: 0 }
     }
@@ -50,16 +43,11 @@ impl<T: Copy, const N: usize> List<T, N> {
         self.items.copy_within(to..self.used, from);
         self.used -= to - from;
     }
-
-    /// Returns true if the list is full.
-    pub fn is_full(&self) -> bool {
-        self.used == N
-    }
 }
 
 impl<T: Copy + Default, const N: usize> Default for List<T, N> {
     fn default() -> List<T, N> {
-        List::new()
+        List::empty(T::default())
     }
 }
 
@@ -83,12 +71,12 @@ mod tests {
 
     #[test]
     fn items_keep_their_order_and_the_bound_holds() {
-        let mut list: List<u32, 4> = List::new();
+        let mut list: List<u32, 4> = List::default();
         for item in [1, 2, 4] {
             list.push(item).unwrap();
         }
         list.insert(2, 3).unwrap();
-        assert_eq!((list.push(5), list.is_full()), (Err(Full), true));
+        assert_eq!(list.push(5), Err(Full));
         assert_eq!(&list[..], &[1, 2, 3, 4]);
         list.remove(1, 3);
         assert_eq!(&list[..], &[1, 4]);

@@ -109,15 +109,6 @@ crate::constants! {
     FEATURE_CONSTANT_TSC = 2;
     /// Feature: TLB entries have a PCID and stay valid when the address space changes
     FEATURE_PCID = 4;
-    /// sigma0 operation (label): map the fpage w0, whose base is a physical address
-    SIGMA0_MAP = 1;
-    /// sigma0 operation (label): map a copy of the KIP
-    SIGMA0_KIP = 2;
-    /// sigma0 operation (label): map any free RAM of the size of the fpage w0
-    SIGMA0_ANY = 3;
-    /// sigma0 operation (label): make the requester's task the owner of GSI w0, or of MSI w0 -
-    /// GSI_COUNT
-    SIGMA0_IRQ = 4;
 }
 
 crate::layout! {
@@ -222,27 +213,6 @@ crate::layout! {
         words: [u64; 128],
         /// Record of lthread_ex_regs, or ranges of fpage_unmap
         record: [u64; 256],
-    }
-}
-
-crate::layout! {
-    /// Messages between a native lthread and its service thread of Linux (LINUX_PRCTL_NATIVE).
-    LinuxNative {
-        /// To start an lthread: its instruction pointer, zero on return; zero to answer it and wait
-        /// for its next message
-        ip: u64,
-        /// To start an lthread: its stack pointer
-        sp: u64,
-        /// To start an lthread: its first argument
-        argument: u64,
-        /// Returned: the lthread's id
-        thread: u64,
-        /// Returned: the thread to which the lthread sends messages for its service thread
-        server: u64,
-        /// Label of the lthread's message, or of the answer
-        label: u64,
-        /// Words of the message, or of the answer
-        words: [u64; 6],
     }
 }
 

@@ -58,11 +58,6 @@ pub struct Ranges<const N: usize> {
 }
 
 impl<const N: usize> Ranges<N> {
-    /// Returns the empty set.
-    pub fn new() -> Ranges<N> {
-        Ranges { list: List::new() }
-    }
-
     /// Returns the ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range> + '_ {
         self.list.iter().copied()
@@ -102,18 +97,15 @@ impl<const N: usize> Ranges<N> {
     /// Removes `range`; `Full` if this splits a range and there is no room, and the set is
     /// unchanged.
     pub fn remove(&mut self, range: Range) -> Result<(), Full> {
-        if range.is_empty() {
-            return Ok(());
-        }
         let first = self.list.partition_point(|r| r.end <= range.start);
         let last = self.list.partition_point(|r| r.start < range.end);
-        if first >= last {
+        if range.is_empty() || first >= last {
             return Ok(());
         }
         let before = Range::new(self.list[first].start, range.start);
         let after = Range::new(range.end, self.list[last - 1].end);
         let split = first + 1 == last && !before.is_empty() && !after.is_empty();
-        if split && self.list.is_full() {
+        if split && self.list.len() == N {
             return Err(Full);
         }
         self.list.remove(first, last);
@@ -167,7 +159,7 @@ mod tests {
     fn it_is_the_set_that_a_bitmap_says() {
         let mut seed = 0x1234_5678_9abc_def1;
         for _ in 0..200 {
-            let mut ranges: Ranges<64> = Ranges::new();
+            let mut ranges: Ranges<64> = Ranges::default();
             let mut bits = [false; 120];
             for _ in 0..60 {
                 let start = next(&mut seed) % 120;
@@ -187,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_full_set_stays_as_it_was() {
-        let mut ranges: Ranges<2> = Ranges::new();
+        let mut ranges: Ranges<2> = Ranges::default();
         ranges.insert(Range::new(0, 10)).unwrap();
         ranges.insert(Range::new(20, 30)).unwrap();
         assert_eq!((ranges.insert(Range::new(12, 14)), ranges.remove(Range::new(3, 4))), (Err(Full), Err(Full)));
@@ -198,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_cheapest_gap_is_filled() {
-        let mut ranges: Ranges<4> = Ranges::new();
+        let mut ranges: Ranges<4> = Ranges::default();
         assert_eq!(ranges.fill_gap(Range::size), None);
         for start in [0, 20, 25, 90] {
             ranges.insert(Range::new(start, start + 2)).unwrap();
@@ -210,7 +202,7 @@ mod tests {
 
     #[test]
     fn places_are_aligned_and_inside() {
-        let mut ranges: Ranges<4> = Ranges::new();
+        let mut ranges: Ranges<4> = Ranges::default();
         ranges.insert(Range::new(0x1000, 0x30_0000)).unwrap();
         ranges.insert(Range::new(u64::MAX - 10, u64::MAX)).unwrap();
         assert_eq!(ranges.find(0x10_0000, 0x20_0000), Some(Range::new(0x20_0000, 0x30_0000)));

@@ -7,7 +7,7 @@ use super::{each_queued, lthreads, tasks, threads};
 use crate::arch::{clock, cpu, paging::*, print::log};
 use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
-use crate::mm::mapdb::{NodeIndex, Store};
+use crate::mm::mapdb::{NodeIndex, Store, FIRST};
 use crate::mm::space::{self, entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS, LAST_SLOT};
 use crate::object::{kip, task, thread, thread::*, Account, Page, PoolPage, Task, TaskNumber, POOL};
 use core::cell::Cell;
@@ -221,7 +221,7 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     }
     let (mut child, mut before, mut children) = (Nodes.first_child(node), NodeIndex::NONE, 0);
     while child.is_some() {
-        if (Nodes.parent(child), Nodes.previous_sibling(child), Leaf::of(child).node()) != (node, before, child) {
+        if (Nodes.parent(child), previous_sibling(child), Leaf::of(child).node()) != (node, before, child) {
             // The chain may be a circle.
             expect(false, "what came from it does not say so");
             break;
@@ -231,6 +231,11 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     }
     sum.given += children as u64;
     expect(Nodes.children(node) == children, "another number of mappings came from it");
+}
+
+/// The mapping before one that came from the same one; none for the first.
+fn previous_sibling(node: NodeIndex) -> NodeIndex {
+    Some(Nodes.node(node).prev.get()).filter(|prev| prev & FIRST == 0).map_or(NodeIndex::NONE, NodeIndex::new)
 }
 
 /// Whether a timeout may end what a thread waits for. An answered fault of a transfer keeps its own

@@ -22,7 +22,7 @@ use crate::sys::panic;
 use core::cell::Cell;
 use core::fmt::{self, Display, Formatter, LowerHex, Write};
 use keel_abi::call::{self, *};
-use keel_abi::define::Constant;
+use keel_abi::describe::Constant;
 use keel_abi::fpage::{self, is_in_half, FPAGE_EXEC};
 use keel_abi::ids::LTHREAD_TASK;
 use keel_abi::ranges::Range;
@@ -60,12 +60,6 @@ impl LowerHex for VirtAddr {
     fn fmt(&self, to: &mut Formatter) -> fmt::Result {
         LowerHex::fmt(&self.raw(), to)
     }
-}
-
-/// The number behind a word of the kernel's command line.
-fn option(line: &[u8], name: &[u8]) -> Option<usize> {
-    let mut words = line.split(|byte| byte.is_ascii_whitespace());
-    words.find_map(|word| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse().ok())
 }
 
 /// The kernel is about to run the first thread.

@@ -5,10 +5,11 @@
 //! has its lock; the debugger reads all. The IPC fast paths note nothing: tracing wants
 //! `nofast`. In the other kernel these functions are nothing.
 
-use super::{option, ON};
+use super::ON;
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{paging, regs::rdtsc};
 use crate::base::{Global, Ref};
+use crate::boot::option;
 use crate::object::thread::{Flags, Message};
 use crate::object::Thread;
 use core::cell::Cell;
@@ -37,7 +38,7 @@ static RINGS: Global<Rings> = Global::new(Rings {
 /// Makes the rings, of the size that the command line says, when all processors are there.
 pub fn begin(line: &[u8]) {
     let Some(kilobytes) = option(line, b"trace=") else { return };
-    let bytes = kilobytes.min(MAX_KILOBYTES) << 10;
+    let bytes = (kilobytes as usize).min(MAX_KILOBYTES) << 10;
     for cpu in cpu::all() {
         // SAFETY: at boot; the processors' own memory takes the indices below.
         let memory = unsafe { paging::map_processor(cpu::MAX as u8 + cpu.index, bytes) };

@@ -2,15 +2,13 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{acpi, apic, boot::smp, clock, cpu, direct, entry, fpu, paging};
-use crate::arch::{print::log, reference, screen, serial};
+use crate::arch::{acpi, apic, boot::smp, clock, cpu, cpuid, cpuid::Feature, direct, entry, fpu};
+use crate::arch::{paging, print::log, reference, screen, serial};
 use crate::base::{facts::*, PhysAddr, Ref};
 use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
-use crate::sched;
-use crate::sys::{lthreads, tasks};
-use keel_abi::{call::TASK_SHARED_QUOTA, elf, memory::*, ranges::Range, Id, Info};
+use crate::{sched, sys::lthreads, sys::tasks};
+use keel_abi::{acpi::number, call::TASK_SHARED_QUOTA, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -25,20 +23,23 @@ const POOL_MINIMUM: u64 = 8 << 20;
 /// Called by start.s with the loader's two registers.
 pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let mut loader = Information::new(magic, address as u64).expect("a multiboot loader starts the kernel");
-    let options = Options::parse(loader.command_line);
-    serial::init(options.console);
+    let line = loader.command_line;
+    serial::init(console(line));
     if let Some(lost) = loader.lost {
         log!("the loader tells of too many pieces of memory: {} KB of RAM are not used", lost >> 10);
     }
     cpuid::init();
-    WORDS_GIVEN.set(options.words);
+    WORDS_GIVEN.set(switches(line));
     screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);
     }
     let mut free = find_free(&loader);
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
-    let (pool, table) = choose_pool(options.pool.unwrap_or(loader.ram.total() / POOL_FRACTION), &mut free);
+    // `pool=NNN` is in MB.
+    let wanted =
+        option(line, b"pool=").map_or(loader.ram.total() / POOL_FRACTION, |megabytes| (megabytes as u64) << 20);
+    let (pool, table) = choose_pool(wanted, &mut free);
     // SAFETY: `choose_pool` took both out of the free memory.
     unsafe {
         POOL.init(PhysAddr::new(pool.start), PhysAddr::new(pool.end));
@@ -60,43 +61,38 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     take(&mut users, forbidden.iter());
     let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
     start_tasks(&loader);
-    smp::start_others(&loader, options.processors);
+    smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX as u32) as usize);
     paging::check_kernel_map();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
     log!("Keel µ-kernel, {processors} processors, {ram} MB RAM, pool {pool} MB, TSC {mhz} MHz by {}", tsc.source);
-    crate::debugger::begin(loader.command_line);
+    crate::debugger::begin(line);
     entry::start()
 }
 
-/// What the command line says.
-struct Options {
-    console: u16,
-    pool: Option<u64>,
-    processors: usize,
-    words: u32,
+/// The words of the kernel's command line; those that nobody looks for are left to others.
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| byte.is_ascii_whitespace())
 }
 
-impl Options {
-    /// `console=com1..com4|none`, `pool=NNN` (MB), `processors=N` (at most so many), and `WORDS`.
-    /// Other words are left to others.
-    fn parse(line: &[u8]) -> Options {
-        let mut options = Options { console: serial::COM[0], pool: None, processors: cpu::MAX, words: 0 };
-        for word in line.split(|byte| byte.is_ascii_whitespace()) {
-            let value = |name: &[u8]| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse::<u32>().ok();
-            options.console = match word.strip_prefix(b"console=") {
-                Some(b"none") => 0,
-                Some([b'c', b'o', b'm', number @ b'1'..=b'4']) => serial::COM[(number - b'1') as usize],
-                _ => options.console,
-            };
-            options.pool = value(b"pool=").map(|megabytes| (megabytes as u64) << 20).or(options.pool);
-            options.processors = value(b"processors=").map_or(options.processors, |limit| limit as usize);
-            if let Some(number) = WORDS.iter().position(|known| *known == word) {
-                options.words |= 1 << number;
-            }
-        }
-        options
-    }
+/// The number that follows a name in a word of the command line; the last one counts.
+pub fn option(line: &[u8], name: &[u8]) -> Option<u32> {
+    words(line).filter_map(|word| core::str::from_utf8(word.strip_prefix(name)?).ok()?.parse().ok()).last()
+}
+
+/// The console's port, by `console=com1..com4|none`: com1 if nothing is said.
+fn console(line: &[u8]) -> u16 {
+    let port = |word: &[u8]| match word.strip_prefix(b"console=")? {
+        b"none" => Some(0),
+        [b'c', b'o', b'm', number @ b'1'..=b'4'] => Some(serial::COM[(number - b'1') as usize]),
+        _ => None,
+    };
+    words(line).filter_map(port).last().unwrap_or(serial::COM[0])
+}
+
+/// The switches of the command line, a bit for each of `WORDS`.
+fn switches(line: &[u8]) -> u32 {
+    WORDS.iter().enumerate().map(|(bit, known)| (words(line).any(|word| word == *known) as u32) << bit).sum()
 }
 
 /// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors
@@ -143,7 +139,7 @@ fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
 /// What nobody may have: this, and the interrupt controllers.
 fn forbid(ranges: [Range; 3]) -> Memory {
     let devices = apic::register_pages();
-    let mut forbidden = Memory::new();
+    let mut forbidden = Memory::default();
     for range in ranges.into_iter().chain(devices) {
         forbidden.insert(range).expect("there is room for these");
     }
@@ -219,24 +215,42 @@ fn start_tasks(loader: &Information) {
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
+/// Loads the module of this name to `place`; its first instruction.
 fn load(loader: &Information, name: &str, place: Range) -> u64 {
     let module = loader.modules.iter().find(|module| module_name(module) == name.as_bytes());
     let module = module.unwrap_or_else(|| panic!("no boot module is named {name}"));
     // SAFETY: the loader put the module there.
-    let image = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
-    let file = elf::parse(image).unwrap_or_else(|error| panic!("boot module {name}: {error}"));
-    assert!(place.contains(file.span()), "boot module {name} is not linked at {:#x}", place.start);
-    for segment in file.segments.iter() {
-        let content = &image[segment.file.start as usize..segment.file.end as usize];
-        // SAFETY: the segment lies inside `place`, which is kept for this task, and has at least
-        // the file's size.
+    let file = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
+    load_segments(file, place)
+        .unwrap_or_else(|| panic!("boot module {name} is not an ELF image that is linked at {:#x}", place.start))
+}
+
+/// Copies the segments of a 64-bit ELF image (System V ABI, chapters 4 and 5) to where they are
+/// linked, inside `place`, which is kept for it; its first instruction. It is believed, but read
+/// and written within bounds.
+fn load_segments(file: &[u8], place: Range) -> Option<u64> {
+    const IDENTIFICATION: &[u8] = b"\x7fELF\x02";
+    const LOAD: u64 = 1;
+    const HEADER_BYTES: usize = 56;
+    file.starts_with(IDENTIFICATION).then_some(())?;
+    let headers = file.get(number(file, 32, 8)? as usize..)?.chunks_exact(HEADER_BYTES);
+    for header in headers.take(number(file, 56, 2)? as usize) {
+        let word = |at| number(header, at, 8);
+        let (offset, start, in_file, in_memory) = (word(8)?, word(16)?, word(32)?, word(40)?);
+        if number(header, 0, 4)? != LOAD {
+            continue;
+        }
+        let content = file.get(offset as usize..)?.get(..in_file as usize)?;
+        if in_file > in_memory || !place.contains(Range::new(start, start.checked_add(in_memory)?)) {
+            return None;
+        }
+        // SAFETY: the segment lies inside `place`, and has at least the file's size.
         unsafe {
-            let target = at(segment.virt.start);
-            core::ptr::write_bytes(target, 0, segment.virt.size() as usize);
-            core::ptr::copy_nonoverlapping(content.as_ptr(), target, content.len());
+            core::ptr::write_bytes(at(start), 0, in_memory as usize);
+            core::ptr::copy_nonoverlapping(content.as_ptr(), at(start), content.len());
         }
     }
-    file.entry
+    number(file, 24, 8)
 }
 
 /// The base name of the first word of a module's command line.

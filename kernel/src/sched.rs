@@ -10,8 +10,7 @@
 //! locks of both CPUs. All other functions run with all CPU locks held: they may change other
 //! CPUs' queues.
 
-use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, clock, switch};
+use crate::arch::{apic, clock, cpu, cpu::cpu, cpu::Cpu, switch};
 use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
 use crate::{base::Ref, object::thread::*};
 use core::cell::Cell;

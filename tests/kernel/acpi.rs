@@ -139,7 +139,7 @@ fn a_pm_timer_has_a_port() {
 /// A table that names RAM, the kernel or unmapped memory gives no register there.
 #[test]
 fn registers_are_no_rams() {
-    let mut ram = Memory::new();
+    let mut ram = Memory::default();
     ram.insert(Range::new(0x10_0000, 0x8000_0000)).expect("it is empty");
     assert!(can_be_registers(0xfec0_0000, &ram));
     for address in [0, 0x1000, 0xfec0, 0x7fff_f800, 0x1000_0000, facts::BOOT_MAPPED - 1, facts::BOOT_MAPPED, u64::MAX] {

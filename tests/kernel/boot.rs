@@ -5,7 +5,7 @@ use super::*;
 use crate::random::Random;
 
 fn set(pieces: &[(u64, u64)]) -> Memory {
-    let mut set = Memory::new();
+    let mut set = Memory::default();
     pieces.iter().for_each(|(start, end)| set.insert(Range::new(*start, *end)).expect("there is room"));
     set
 }
@@ -51,7 +51,7 @@ fn nothing_becomes_a_device() {
     const SIZE: u64 = 500;
     let random = Random::new(10);
     for round in 0..2_000 {
-        let (mut ram, mut firmware) = (Memory::new(), Memory::new());
+        let (mut ram, mut firmware) = (Memory::default(), Memory::default());
         for _ in 0..random.below(100) {
             let start = random.below(SIZE);
             let range = Range::new(start, start + 1 + random.below(6));
@@ -72,4 +72,43 @@ fn nothing_becomes_a_device() {
             assert!(!was || free.contains(one) || firmware.contains(one), "round {round}: {at} is a device");
         }
     }
+}
+
+/// An ELF image with one loadable segment, and one that is not.
+fn image(start: u64, content: &[u8], in_memory: u64) -> Vec<u8> {
+    const HEADERS: [usize; 2] = [64, 64 + 56];
+    let mut file = vec![0; 64 + 2 * 56];
+    let mut put =
+        |at: usize, value: u64, size: usize| file[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+    put(0, 0x2_464c_457f, 5);
+    put(24, start + 1, 8);
+    put(32, HEADERS[0] as u64, 8);
+    put(56, 2, 2);
+    put(HEADERS[0], 6, 4);
+    put(HEADERS[0] + 16, 1, 8);
+    put(HEADERS[1], 1, 4);
+    for (at, value) in [(8, 64 + 2 * 56), (16, start), (32, content.len() as u64), (40, in_memory)] {
+        put(HEADERS[1] + at, value, 8);
+    }
+    file.extend(content);
+    file
+}
+
+#[test]
+fn a_first_tasks_segments_come_to_their_place_and_nowhere_else() {
+    let mut memory = vec![0xffu8; 16];
+    let start = memory.as_mut_ptr() as u64 + 4;
+    let place = Range::new(start, start + 8);
+    assert_eq!(load_segments(&image(start, b"text", 6), place), Some(start + 1));
+    assert_eq!(memory, *b"\xff\xff\xff\xfftext\0\0\xff\xff\xff\xff\xff\xff");
+    let before = memory.clone();
+    assert_eq!(load_segments(&image(start, b"text", 9), place), None);
+    assert_eq!(load_segments(&image(start, b"text", u64::MAX), place), None);
+    assert_eq!(load_segments(&image(start, b"text", 3), place), None);
+    assert_eq!(load_segments(&image(start - 1, b"text", 4), place), None);
+    let whole = image(start, b"text", 4);
+    assert_eq!(load_segments(&whole[..whole.len() - 1], place), None);
+    assert_eq!(load_segments(&whole[1..], place), None);
+    assert_eq!(load_segments(&[], place), None);
+    assert_eq!(memory, before);
 }

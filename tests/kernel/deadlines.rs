@@ -2,6 +2,7 @@
 //! The heap of deadlines against a sorted model.
 
 use super::*;
+use crate::random::Random;
 use std::collections::BTreeSet;
 
 #[test]

@@ -22,6 +22,7 @@ use keel_abi::fpage::*;
 use keel_abi::ids::*;
 use keel_abi::memory::*;
 use keel_abi::{Error, ExRegs, Fpage, Id, Status, Tag, Utcb};
+use keel_protocol::status::failure;
 use std::collections::BTreeSet;
 
 const OPERATIONS: u64 = 1_000_000;
@@ -396,7 +397,7 @@ impl History {
     fn note(&mut self, ax: u64, caller: Id) {
         // It may have deleted itself.
         let status = thread::find(caller).map(|caller| Status(caller.frame().ax.get()));
-        if let Some((side, error)) = status.and_then(Status::failure) {
+        if let Some((side, error)) = status.and_then(failure) {
             self.refusals.insert((ax & CALL_MASK, side as u64, error as u64));
         }
         if let CALL_TASK_NEW | CALL_LTHREAD_EX_REGS = ax & CALL_MASK {

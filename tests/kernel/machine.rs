@@ -325,7 +325,7 @@ fn start() -> u64 {
     };
     let (pool, users) = (low_memory(POOL_BYTES), memory(USER_BYTES, LARGE_PAGE) as u64);
     let set = |start, bytes: usize| {
-        let mut set = facts::Memory::new();
+        let mut set = facts::Memory::default();
         set.insert(Range::new(start, start + bytes as u64)).expect("it is empty");
         set
     };

@@ -56,8 +56,8 @@ class Part:
         return sum(lines_of(file) for file in self.files(repository))
 
 
-# The µ-kernel is compiled with all of the binary interface except the event trace's record and the C header.
-DEBUGGER_ABI, HEADER_ABI = "abi/src/trace.rs", "abi/src/cheader.rs"
+# The µ-kernel has all of the binary interface except the event trace's record and the descriptions for the C header.
+DEBUGGER_ABI, HEADER_ABI = "abi/src/trace.rs", "abi/src/describe.rs"
 KERNEL_MODE = Part(
     "kernel mode: kernel/src/, abi/",
     ("kernel/src/**/*.rs", "kernel/src/**/*.s", "abi/src/*.rs"),

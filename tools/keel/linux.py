@@ -72,7 +72,12 @@ X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
 NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), ("bzImage",))
 SERVER = Target(
-    "l4", "l4", (COMMON_FRAGMENT, "config/l4.config"), ("vmlinux",), parts=("linux", "abi", "tools/keel/hunks.py"), objects=1370
+    "l4",
+    "l4",
+    (COMMON_FRAGMENT, "config/l4.config"),
+    ("vmlinux",),
+    parts=("linux", "abi", "user/protocol", "tools/keel/hunks.py"),
+    objects=1370,
 )
 UKL = Target(
     "ukl",

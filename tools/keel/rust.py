@@ -23,7 +23,7 @@ KERNEL_PROGRAM = "keel-kernel"
 DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
 # About how many crates the whole build has, and the µ-kernel alone, for their progress.
-ALL_CRATES, KERNEL_CRATES = 37, 7
+ALL_CRATES, KERNEL_CRATES = 38, 7
 # What debugging information has in place of the repository's path, and gdb is told.
 SOURCES = "/keel"
 
@@ -113,7 +113,7 @@ def write_c_header(settings: Settings, header: Path) -> None:
                 "run",
                 "--quiet",
                 "--manifest-path",
-                str(settings.repository / "abi" / "Cargo.toml"),
+                str(settings.repository / "user" / "protocol" / "Cargo.toml"),
                 "--example",
                 "cheader",
             ],

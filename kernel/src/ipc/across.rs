@@ -4,7 +4,7 @@
 //! It runs with the locks of these two CPUs only. Every other case takes the slow path, with all
 //! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
 
-use crate::arch::cpu::{self, Cpu};
+use crate::arch::{cpu, cpu::Cpu};
 use crate::object::{clan, thread::*};
 use crate::{base::Ref, ipc::ipc, percpu::lock, sched};
 use keel_abi::{call::*, Id, Tag};

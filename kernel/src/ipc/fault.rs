@@ -10,10 +10,9 @@
 
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu, print::log, switch};
-use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
-use crate::{mm::space, sched};
+use crate::{base::*, mm::space, sched};
 use core::cell::Cell;
 use keel_abi::{call::*, fpage::*, Error, Id, Tag};
 
@@ -228,8 +227,7 @@ pub fn no_handler(thread: Ref<Thread>) {
     if thread.has(Flags::TRANSFER) {
         thread.change_state(State::Transferring);
         sched::disarm(thread);
-        transfer::fail(thread, Error::Aborted);
-        return;
+        return transfer::fail(thread, Error::Aborted);
     }
     sched::stop(thread);
     if may_report() {

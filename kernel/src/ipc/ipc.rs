@@ -35,23 +35,17 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
         finish(caller, Side::Call, Error::Invalid);
         return Ok(());
     }
-    if flags & IPC_SEND != 0 {
-        match send(caller, flags) {
-            Ok(Sent::Done) => {}
-            Ok(Sent::Elsewhere) => return Ok(()),
-            Err(Stop::Restart) => return Err(Stop::Restart),
-            Err(Stop::Failed(error)) => {
-                finish(caller, Side::Send, error);
-                return Ok(());
+    let sent = if flags & IPC_SEND != 0 { send(caller, flags) } else { Ok(Sent::Done) };
+    match sent {
+        Ok(Sent::Done) if flags & IPC_RECEIVE == 0 => caller.frame().ax.set(Status::OK.0),
+        Ok(Sent::Done) => {
+            if let Err(error) = receive(caller) {
+                finish(caller, Side::Receive, error);
             }
         }
-    }
-    if flags & IPC_RECEIVE == 0 {
-        caller.frame().ax.set(Status::OK.0);
-        return Ok(());
-    }
-    if let Err(error) = receive(caller) {
-        finish(caller, Side::Receive, error);
+        Ok(Sent::Elsewhere) => {}
+        Err(Stop::Restart) => return Err(Stop::Restart),
+        Err(Stop::Failed(error)) => finish(caller, Side::Send, error),
     }
     Ok(())
 }
@@ -68,9 +62,7 @@ enum Sent {
 /// delivered. `Err`: the send phase failed, or the call must be restarted.
 fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     let destination = Id(caller.frame().di.get());
-    if flags & TO_THREADS != 0 && (destination.is_source() || flags & IPC_NOTIFY != 0) {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(flags & TO_THREADS != 0 && (destination.is_source() || flags & IPC_NOTIFY != 0))?;
     if destination.is_source() {
         return invoke(caller, destination, flags);
     }
@@ -83,33 +75,23 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
     caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { propagate(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
-    if receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS {
-        return Err(Error::Invalid.into());
-    }
-    if tag.strings() > 0 && !transfer::take_strings(caller, tag.strings()) {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS)?;
+    Error::Invalid.when(tag.strings() > 0 && !transfer::take_strings(caller, tag.strings()))?;
     if awaits_answer(receiver, caller) {
         if tag.0 & TAG_FORWARD != 0 && fault::refused(receiver) {
             return Ok(Sent::Done);
         }
-        if tag.strings() > 0 {
-            return Err(Error::MessageCut.into());
-        }
+        Error::MessageCut.when(tag.strings() > 0)?;
         if tag.maps() > 0 {
             return transferred(transfer::answer(caller, receiver));
         }
         resume(caller, receiver);
         return Ok(Sent::Done);
     }
-    if flags & IPC_ANSWER != 0 {
-        return Err(Error::Timeout.into());
-    }
+    Error::Timeout.when(flags & IPC_ANSWER != 0)?;
     if receiver.state() == State::Preempted && receiver.partner.get() == caller.id {
         // A preempter's reply only resumes the thread: it has no right to its space or registers.
-        if has_items(tag) {
-            return Err(Error::MessageCut.into());
-        }
+        Error::MessageCut.when(has_items(tag))?;
         leave_fault(receiver);
         wake(receiver);
         return Ok(Sent::Done);
@@ -174,9 +156,7 @@ pub fn nearest(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<(Ref<Thr
 fn propagate(caller: Ref<Thread>, destination: Ref<Thread>) -> Result<Id, Error> {
     let id = Id(caller.utcb().map_or(ID_NIL, |utcb| utcb.virtual_sender.get()));
     let shown = find(id).ok_or(Error::NoPartner)?;
-    if clan::is_inside(shown.task, caller.task) == clan::is_inside(destination.task, caller.task) {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(clan::is_inside(shown.task, caller.task) == clan::is_inside(destination.task, caller.task))?;
     Ok(id)
 }
 

@@ -191,14 +191,10 @@ pub fn invoke(caller: Ref<Thread>, id: Id, operation: u64) -> Result<Answer, Err
         ID_MSI => Err(Error::Invalid),
         ID_CHECK if crate::debugger::ON => return crate::debugger::check::invoke(operation, w0, w1),
         ID_TIMER if operation == OBJECT_BIND => return claim_timer(caller),
-        _ => {
-            let source = lookup(id, caller.task).ok_or(Error::NoPartner)?;
-            if source.is_timer() {
-                timer(source, operation, w0)
-            } else {
-                invoke_gsi(caller, source, operation, w0)
-            }
-        }
+        _ => match lookup(id, caller.task).ok_or(Error::NoPartner)? {
+            source if source.is_timer() => timer(source, operation, w0),
+            source => invoke_gsi(caller, source, operation, w0),
+        },
     };
     done.map(|()| NO_WORDS)
 }
@@ -285,9 +281,7 @@ fn allocate_msi(caller: Ref<Thread>) -> Result<Answer, Error> {
 }
 
 fn invoke_gsi(caller: Ref<Thread>, line: Ref<KernelObject>, operation: u64, argument: u64) -> Result<(), Error> {
-    if line.owner.get() != caller.task.number {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(line.owner.get() != caller.task.number)?;
     match operation {
         OBJECT_BIND if line.is_message() => return Err(Error::Invalid),
         OBJECT_BIND if line.attached.get().is_some() => return Err(Error::Busy),
@@ -349,9 +343,7 @@ fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
 /// Where frame pages [first, first + count) lie in the kernel area of a task.
 fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterator<Item = u64> + Clone, Error> {
     let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
-    if task.area == VirtAddr::NONE || count > MAX_FRAME_PAGES {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(task.area == VirtAddr::NONE || count > MAX_FRAME_PAGES)?;
     Ok((first..end).map(|page| AREA_FRAMES + page * PAGE_SIZE))
 }
 
@@ -361,9 +353,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
         preempt::poll();
         space::object_at(task, offset).is_some_and(|page| POOL.page(page).bound.get() != 0)
     };
-    if offsets.clone().any(bound) {
-        return Err(Error::Busy);
-    }
+    Error::Busy.when(offsets.clone().any(bound))?;
     for offset in offsets {
         preempt::poll();
         space::remove_object(task, offset);

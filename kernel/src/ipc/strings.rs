@@ -8,9 +8,7 @@
 
 use crate::base::VirtAddr;
 use core::cell::Cell;
-use keel_abi::call::{MAX_STRINGS, MAX_STRING_BYTES};
-use keel_abi::fpage::{is_in_half, PAGE_SIZE};
-use keel_abi::{memory::STRING_CONTINUES, StringItem};
+use keel_abi::{call::*, fpage::*, memory::STRING_CONTINUES, StringItem};
 
 /// StringItems in a list.
 const STRING_ITEMS: usize = MAX_STRINGS as usize;

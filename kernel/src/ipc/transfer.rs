@@ -40,12 +40,11 @@
 
 use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, ipc, strings};
-use crate::mm::space::{Progress, Stop};
-use crate::mm::{space, umem};
+use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
-use keel_abi::memory::{MapItem, MAP_GRANT};
-use keel_abi::{call::*, fpage::canonical, word::Word, Error, Fpage, Id, Side, StringItem, Tag};
+use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::MAP_GRANT, word::Word};
+use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.

@@ -67,15 +67,11 @@ pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) ->
     if from == to || words(0, first, log2).all(|(i, ports)| !word(&source.bitmap, i).get() & ports == 0) {
         return Ok(false);
     }
-    if source.depth >= MAX_DEPTH {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(source.depth >= MAX_DEPTH)?;
     let target = space_of(to, source.depth + 1, u8::MAX)?;
     // Ports go down the tree only: no cycles, and the walk that takes them back is as short as the
     // tree is low.
-    if target.depth <= source.depth {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(target.depth <= source.depth)?;
     let record = grant_between(source, target)?;
     for (index, ports) in words(0, first, log2) {
         let wanted = ports & !word(&source.bitmap, index).get();

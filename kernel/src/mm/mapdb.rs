@@ -27,7 +27,7 @@ impl NodeIndex {
 
 /// Set in the `prev` of the first of those that came from one node; the rest of it says how many
 /// they are.
-const FIRST: u32 = 1 << 31;
+pub(crate) const FIRST: u32 = 1 << 31;
 
 /// One mapping. `next` and `prev` mean nothing in a root.
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub struct Node {
     child: Cell<NodeIndex>,
     next: Cell<NodeIndex>,
     /// The index of the one before it, or `FIRST` and the count.
-    prev: Cell<u32>,
+    pub(crate) prev: Cell<u32>,
 }
 
 /// Where nodes live.
@@ -58,11 +58,6 @@ pub trait Store {
     /// The next that came from the same one.
     fn next_sibling(&self, index: NodeIndex) -> NodeIndex {
         self.node(index).next.get()
-    }
-
-    /// The one before it of those that came from the same one; none for the first.
-    fn previous_sibling(&self, index: NodeIndex) -> NodeIndex {
-        Some(self.node(index).prev.get()).filter(|prev| prev & FIRST == 0).map_or(NodeIndex::NONE, NodeIndex)
     }
 
     /// Makes a node of whatever lies at `index`, under `parent` (none: a root).

@@ -353,9 +353,7 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
-        if cell.get() & PRESENT != 0 {
-            return Err(Error::Busy);
-        }
+        Error::Busy.when(cell.get() & PRESENT != 0)?;
         poll();
         let below = new_table(task.account, at - 1, address.align_down(span(at)), table);
         let below = below.inspect_err(|_| drop_if_empty(table))?;
@@ -1152,23 +1150,19 @@ fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result
         found => return Ok(found),
     };
     let physical = PhysAddr::new(address.raw());
-    match physical_page(physical, item.log2()) {
-        None if is_physical(physical) => Ok(Err(0)),
-        None => Ok(Err(hole)),
-        Some(level) => {
-            // Not larger than what is empty: smaller pages may have been entered beside it.
-            let mut level = level.min(hole);
-            loop {
-                let (base, page) = (address.align_down(span(level)), physical.align_down(span(level)));
-                let entry = page.raw() | USER_PAGE | WRITE | large_bit(level) | cache_bits(item.cache());
-                match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
-                    Ok(leaf) => return Ok(Ok(leaf)),
-                    Err(Error::Busy) => return Ok(Err(0)),
-                    Err(Error::NoMemory) => return Err(Error::NoMemory.into()),
-                    Err(_) if level > 0 => level -= 1,
-                    Err(error) => return Err(error.into()),
-                }
-            }
+    let Some(largest) = physical_page(physical, item.log2()) else {
+        return Ok(Err(if is_physical(physical) { 0 } else { hole }));
+    };
+    // Not larger than what is empty: smaller pages may have been entered beside it.
+    let mut level = largest.min(hole);
+    loop {
+        let (base, page) = (address.align_down(span(level)), physical.align_down(span(level)));
+        let entry = page.raw() | USER_PAGE | WRITE | large_bit(level) | cache_bits(item.cache());
+        match enter(from, walk(from, base, level), base, level, entry, NodeIndex::NONE) {
+            Ok(leaf) => return Ok(Ok(leaf)),
+            Err(Error::Busy) => return Ok(Err(0)),
+            Err(error) if error == Error::NoMemory || level == 0 => return Err(error.into()),
+            Err(_) => level -= 1,
         }
     }
 }
@@ -1237,9 +1231,7 @@ pub fn object_at(task: Ref<Task>, offset: u64) -> Option<PoolPage> {
 
 /// Takes a page of `add_object` back, if there is one.
 pub fn remove_object(task: Ref<Task>, offset: u64) {
-    if let Some(leaf) = object(task, offset) {
-        drop_object(leaf);
-    }
+    object(task, offset).into_iter().for_each(drop_object);
 }
 
 fn drop_object(leaf: Leaf) {

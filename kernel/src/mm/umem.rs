@@ -9,9 +9,7 @@ use keel_abi::{fpage::*, word::Word, Error};
 /// Copies `size` bytes within a page on either side; they may be the same
 /// memory. Only RAM that users may have is read and written.
 pub fn copy(from: PhysAddr, to: PhysAddr, size: u64) -> Result<(), Error> {
-    if !facts::is_ram(from) || !facts::is_ram(to) {
-        return Err(Error::Aborted);
-    }
+    Error::Aborted.when(!facts::is_ram(from) || !facts::is_ram(to))?;
     // SAFETY: such RAM, through the direct map; it is not the kernel's.
     unsafe { core::ptr::copy(direct(from), direct(to), size as usize) };
     Ok(())
@@ -21,9 +19,7 @@ pub fn copy(from: PhysAddr, to: PhysAddr, size: u64) -> Result<(), Error> {
 /// page's size at most. It must be mapped with the right to read, or to write. Good until
 /// interrupts are let in or mappings change.
 pub fn words(task: Ref<Task>, address: VirtAddr, size: u64, write: bool) -> Result<[&'static [Word]; 2], Error> {
-    if size > PAGE_SIZE || !is_in_half(address.raw(), size) || (address.raw() | size) % 8 != 0 {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(size > PAGE_SIZE || !is_in_half(address.raw(), size) || (address.raw() | size) % 8 != 0)?;
     let part = |at: VirtAddr, bytes: u64| {
         let place = space::access(task, at, write).ok().filter(|place| facts::is_ram(*place));
         let words: *const Word = direct(place.ok_or(Error::Invalid)?).cast();

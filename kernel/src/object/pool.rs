@@ -7,8 +7,7 @@
 //! does not know what the objects are. Only exclusive code (lock.rs) uses it.
 
 use crate::arch::{direct, direct_physical};
-use crate::base::{Global, PhysAddr, Ref, VirtAddr};
-use crate::object::Task;
+use crate::{base::*, object::Task};
 use core::cell::Cell;
 use keel_abi::{call::*, Error};
 
@@ -127,9 +126,7 @@ impl Account {
 
     /// Moves `pages` of the limit to another account, if they are unused.
     pub fn pass(&self, pages: u64, to: &Account) -> Result<(), Error> {
-        if self.limit.get() - self.used.get() < pages {
-            return Err(Error::NoMemory);
-        }
+        Error::NoMemory.when(self.limit.get() - self.used.get() < pages)?;
         self.limit.set(self.limit.get() - pages);
         to.limit.set(to.limit.get() + pages);
         Ok(())
@@ -258,9 +255,7 @@ impl Pool {
     }
 
     fn take_raw(&self, account: Ref<Account>) -> Result<PoolPage, Error> {
-        if account.used.get() >= account.limit.get() || self.free.get() == PoolPage::NONE {
-            return Err(Error::NoMemory);
-        }
+        Error::NoMemory.when(account.used.get() >= account.limit.get() || self.free.get() == PoolPage::NONE)?;
         let index = self.free.get();
         let page = self.page(index);
         self.free.set(page.next.get());

@@ -8,8 +8,7 @@
 
 use crate::arch::{cpu::cpu, fpu};
 use crate::base::{Links, List, PhysAddr, Ref};
-use crate::ipc::kernel_object::{KernelObject, Pending};
-use crate::ipc::transfer::Transfer;
+use crate::ipc::{kernel_object::KernelObject, kernel_object::Pending, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{cell::Cell, mem::offset_of, ops::BitOr};
@@ -116,11 +115,8 @@ impl Flags {
     /// Where these begin.
     const PREEMPTED_SHIFT: u32 = 14;
     /// Flags that must be looked at before it runs in user mode.
-    pub const WORK: Flags = Flags::TRIGGERED
-        .union(Flags::RECEIVE_DUE)
-        .union(Flags::TRANSFER)
-        .union(Flags::MIGRATING)
-        .union(Flags::PREEMPTED);
+    pub const WORK: Flags =
+        Flags(Flags::TRIGGERED.0 | Flags::RECEIVE_DUE.0 | Flags::TRANSFER.0 | Flags::MIGRATING.0 | Flags::PREEMPTED.0);
 
     /// These and others.
     pub const fn union(self, others: Flags) -> Flags {

@@ -5,7 +5,9 @@
 
 use crate::base::Ref;
 use core::cell::Cell;
-use keel_abi::random::Random;
+
+/// Of the coin's generator (Knuth, MMIX).
+const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 
 object! {
     /// One entry, embedded in what it belongs to.
@@ -35,13 +37,14 @@ impl<Owner: Copy> Deadline<Owner> {
 /// The heap.
 pub struct Deadlines<Owner: Copy> {
     root: Cell<Node<Owner>>,
-    coin: Random,
+    /// A linear congruential generator; its highest bit is the coin.
+    coin: Cell<u64>,
 }
 
 impl<Owner: Copy> Deadlines<Owner> {
     /// An empty heap.
     pub const fn new() -> Self {
-        Deadlines { root: Cell::new(None), coin: Random::new(0x9e37_79b9_7f4a_7c15) }
+        Deadlines { root: Cell::new(None), coin: Cell::new(0) }
     }
 
     /// The earliest time, or `u64::MAX`.
@@ -78,10 +81,7 @@ impl<Owner: Copy> Deadlines<Owner> {
 
     /// Takes out an entry whose time is at or before `now` and gives its owner.
     pub fn pop_due(&self, now: u64) -> Option<Owner> {
-        let root = self.root.get()?;
-        if root.time.get() > now {
-            return None;
-        }
+        let root = self.root.get().filter(|root| root.time.get() <= now)?;
         let owner = root.owner.get();
         self.remove(root);
         owner
@@ -95,7 +95,8 @@ impl<Owner: Copy> Deadlines<Owner> {
         }
         let top = upper;
         loop {
-            let side = if self.coin.next() >> 63 == 0 { &upper.left } else { &upper.right };
+            self.coin.set(self.coin.get().wrapping_mul(MULTIPLIER).wrapping_add(1));
+            let side = if self.coin.get() >> 63 == 0 { &upper.left } else { &upper.right };
             let Some(mut below) = side.get() else {
                 side.set(Some(lower));
                 lower.parent.set(Some(upper));

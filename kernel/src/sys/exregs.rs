@@ -13,10 +13,7 @@ use crate::object::{task, thread, thread::*, TaskNumber};
 use crate::sys::lthreads::{bind, frame_at, has_frame};
 use crate::sys::{lthreads, syscall::end};
 use crate::{base::*, sched};
-use keel_abi::call::{DISPATCH_OFF, DISPATCH_ON, FRAME_NONE};
-use keel_abi::fpage::{canonical, HALF_SHIFT, PAGE_SIZE};
-use keel_abi::word::{copy, Word};
-use keel_abi::{memory::*, Error, Id};
+use keel_abi::{call::*, fpage::*, memory::*, word::copy, word::Word, Error, Id};
 
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
@@ -39,9 +36,7 @@ pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
 fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
     let frame = caller.frame();
     let (id, mask) = (Id(frame.di.get()), frame.si.get());
-    if mask & !EX_ALL != 0 {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(mask & !EX_ALL != 0)?;
     let record = caller.utcb().ok_or(Error::Invalid)?.ex_regs();
     if mask & EX_CREATE != 0 {
         let thread = create(caller, id, mask, record)?;
@@ -73,9 +68,7 @@ fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
 fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Result<Ref<Thread>, Error> {
     const NATIVE: u64 = EX_CREATE | EX_START | EX_IP | EX_SP | EX_ARGUMENT | EX_PAGER | EX_HANDLER | EX_PREEMPTER;
     const ALLOWED: u64 = NATIVE | EX_ALIEN | EX_FRAME;
-    if mask & !ALLOWED != 0 || (mask & EX_ALIEN != 0) != (mask & EX_FRAME != 0) {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(mask & !ALLOWED != 0 || (mask & EX_ALIEN != 0) != (mask & EX_FRAME != 0))?;
     // Version 0 names the task that exists.
     let task = task::at(TaskNumber::of(id)).filter(|task| id.version() == 0 || task.version == id.version());
     let task = caller.task.controls(task.ok_or(Error::NoPartner)?)?;
@@ -97,32 +90,23 @@ type Rebinding = Option<Option<BoundFrame>>;
 /// Checks everything that `apply` relies on, and allocates what it needs. Returns the frame to
 /// bind.
 fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Rebinding, Error> {
-    if mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get() {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get())?;
     let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
-    if mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped) {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped))?;
     let (calls, no_entry) = (record.dispatch.get(), !thread.has(Flags::ALIEN));
-    if mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> HALF_SHIFT != 0) {
-        return Err(Error::Invalid);
-    }
-    if mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0) {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(
+        mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> HALF_SHIFT != 0),
+    )?;
+    Error::Invalid
+        .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0))?;
     let frame = match (mask & EX_FRAME, record.frame.get()) {
         (0, _) => None,
         (_, FRAME_NONE) => Some(None),
         (_, index) if has_frame(thread, caller.task, index) => None,
         (_, index) => Some(Some(frame_at(caller.task, index)?)),
     };
-    if mask & EX_START != 0 && thread.has(Flags::ALIEN) {
-        let bound = thread.frame_index.get() as u64 != FRAME_NONE;
-        if !frame.map_or(bound, |frame| frame.is_some()) {
-            return Err(Error::Invalid);
-        }
-    }
+    let bound = frame.map_or(thread.frame_index.get() as u64 != FRAME_NONE, |frame| frame.is_some());
+    Error::Invalid.when(mask & EX_START != 0 && thread.has(Flags::ALIEN) && !bound)?;
     if mask & OF_DEBUG_TLS != 0 {
         check_debug_tls(thread, mask, record)?;
     }
@@ -203,9 +187,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
 fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
         let (address, size) = (record.fpu.get(), fpu::size() as u64);
-        if address % 64 != 0 || record.fpu_size.get() < size {
-            return Err(Error::Invalid);
-        }
+        Error::Invalid.when(address % 64 != 0 || record.fpu_size.get() < size)?;
         let buffer = umem::words(caller.task, VirtAddr::new(address), size, mask & EX_FPU_GET != 0)?;
         if mask & EX_FPU_GET != 0 {
             fpu::copy_out(thread, buffer);
@@ -224,12 +206,10 @@ fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Sh
 /// Checks debug registers and TLS descriptors that are to be written, and allocates memory for
 /// them.
 fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
-    if mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug) {
-        return Err(Error::Invalid);
-    }
-    if mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())) {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug))?;
+    Error::Invalid.when(
+        mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())),
+    )?;
     fpu::debug_tls_of(thread).map(|_| ())
 }
 

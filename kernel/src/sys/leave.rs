@@ -5,8 +5,7 @@
 //! Interrupts are off. `leave` runs with this CPU's lock at least, the others with all CPU locks
 //! held.
 
-use crate::arch::cpu::{cpu, Cpu};
-use crate::arch::{clock, switch};
+use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch};
 use crate::ipc::{fault, ipc, kernel_object, transfer};
 use crate::{base::Ref, object::thread::*, percpu::lock, sched};
 use keel_abi::Side;

@@ -14,9 +14,7 @@ const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     let id = task.reserve_lthread(plan.lthread)?;
     let alien = plan.frame.is_some();
-    if !alien && (task.area == VirtAddr::NONE || id.lthread() as u64 >= AREA_MAX_UTCBS) {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(!alien && (task.area == VirtAddr::NONE || id.lthread() as u64 >= AREA_MAX_UTCBS))?;
     let utcb = match alien {
         true => core::ptr::null_mut(),
         false => space::add_object(task, utcb_offset(id))?.cast(),
@@ -57,9 +55,7 @@ fn frame_page(chief: Ref<Task>, index: u64) -> Option<PoolPage> {
 
 /// Finds frame `index` of `chief`'s window. It must have been bought and be bound to nobody.
 pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
-    if index >= AREA_FRAME_PAGES * FRAMES_PER_PAGE {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(index >= AREA_FRAME_PAGES * FRAMES_PER_PAGE)?;
     let page = frame_page(chief, index).ok_or(Error::NoPartner)?;
     let bound = POOL.page(page).bound.get() & 1 << (index % FRAMES_PER_PAGE) != 0;
     Some(BoundFrame { page, index: index as u32 }).filter(|_| !bound).ok_or(Error::Busy)

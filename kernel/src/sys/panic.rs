@@ -2,13 +2,12 @@
 //! The kernel's last words: only a bug of the kernel itself leads here. Nothing that it relies on
 //! may be the user's: gs may be, and is not used before `cpu::recover`.
 
-use crate::arch::cpu::{self, Cpu};
-use crate::arch::{print::log, regs, screen, serial, OFFSET};
-use crate::base::facts::{Word, KERNEL_START};
-use crate::{base::facts, percpu::lock};
+use crate::arch::{cpu, cpu::Cpu, print::log, regs, screen, serial, OFFSET};
+use crate::base::{facts, facts::Word, facts::KERNEL_START};
+use crate::percpu::lock;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
-use keel_abi::boot::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
+use keel_abi::panic::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
 
 unsafe extern "C" {
     static _bss_end: u8;

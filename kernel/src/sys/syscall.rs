@@ -94,9 +94,7 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
     if flags & UNMAP_TASK != 0 {
         return unmap_ranges(caller, work, (range, at));
     }
-    if !fpage.is_valid() {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(!fpage.is_valid())?;
     let itself = flags & UNMAP_FLUSH != 0;
     if fpage.is_io() {
         let mut word = (at / PAGE_SIZE) as usize;
@@ -115,17 +113,13 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
     let frame = caller.frame();
     let task = controlled_task(caller, Id(frame.dx.get()))?;
     let (count, utcb) = (frame.r8.get(), caller.utcb().ok_or(Error::Invalid)?);
-    if count > MAX_RANGES {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(count > MAX_RANGES)?;
     let mut at = VirtAddr::new(place.1);
     for (range, pair) in utcb.record.chunks_exact(2).take(count as usize).enumerate().skip(place.0) {
         let (address, pages) = (pair[0].get(), pair[1].get());
         let start = address & !(PAGE_SIZE - 1);
         let end = pages.checked_mul(PAGE_SIZE).and_then(|size| start.checked_add(size)).ok_or(Error::Invalid)?;
-        if end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0 {
-            return Err(Error::Invalid.into());
-        }
+        Error::Invalid.when(end > 1 << SPACE_SHIFT || address & (PAGE_SIZE - 1) & !FPAGE_RWX != 0)?;
         let (start, end) = (VirtAddr::new(start), VirtAddr::new(end));
         if frame.si.get() & UNMAP_MOVE != 0 && move_table(task, (start, end), frame.r9.get(), place == (0, 0))? {
             break;
@@ -143,9 +137,8 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Res
 /// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
 /// Returns false if the range must be unmapped instead. Error: Invalid.
 fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begins: bool) -> Result<bool, Error> {
-    if end - start != space::TABLE || (start.raw() | to) % space::TABLE != 0 || to >> SPACE_SHIFT != 0 {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid
+        .when(end - start != space::TABLE || (start.raw() | to) % space::TABLE != 0 || to >> SPACE_SHIFT != 0)?;
     Ok(begins && space::move_table(task, start, VirtAddr::new(to)))
 }
 
@@ -177,18 +170,12 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     let frame = caller.frame();
     let thread = thread::controlled(caller, thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?)?;
     let (mask, priority, slice) = (frame.si.get(), frame.dx.get(), frame.r8.get());
-    if mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(mask & !MASK != 0 || mask & SCHEDULE_PRIORITY != 0 && priority >= PRIORITIES)?;
     let (preempter, processor) = (Id(frame.r9.get()), frame.r10.get());
-    if mask & SCHEDULE_PROCESSOR != 0 && processor >= cpu::count() as u64 {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(mask & SCHEDULE_PROCESSOR != 0 && processor >= cpu::count() as u64)?;
     let limit = caller.task.mcp.get();
     let sets_priority = mask & SCHEDULE_PRIORITY != 0;
-    if mask != 0 && thread.priority.get() > limit || sets_priority && priority > limit as u64 {
-        return Err(Error::Denied.into());
-    }
+    Error::Denied.when(mask != 0 && thread.priority.get() > limit || sets_priority && priority > limit as u64)?;
     frame.di.set(thread.priority.get() as u64);
     frame.si.set(thread.state() as u64);
     frame.dx.set(if thread.state() == State::Ready { ID_NIL } else { thread.partner.get().0 });

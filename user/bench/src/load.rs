@@ -7,7 +7,6 @@
 use crate::partner::*;
 use core::arch::global_asm;
 use core::mem::offset_of;
-use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::{LTHREAD_TASK, TIMERS};
@@ -16,6 +15,7 @@ use keel_l4::abi::{MapItem, StringItem, UnmapRange, Utcb};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, sleep, Message, Received, Timeout};
 use keel_l4::pager::Fault;
+use keel_l4::protocol::boot::Start;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
 use keel_l4::{kernel_object, kip, mapping, sigma0, strings, utcb, Fpage, Id};

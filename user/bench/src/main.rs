@@ -17,9 +17,9 @@ mod partner;
 mod rows;
 mod sample;
 
-use keel_l4::abi::boot::{ROOT_SHUTDOWN, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
+use keel_l4::protocol::boot::{ROOT_SHUTDOWN, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::{println, record, start, thread, Id};
 use partner::{Partner, Space};
 

@@ -10,7 +10,6 @@
 mod pci;
 
 use core::str;
-use keel_l4::abi::boot::DIRECT_MAP;
 use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::call::Failure;
 use keel_l4::device::Registers;
@@ -19,6 +18,7 @@ use keel_l4::kernel_object::{bind_msi, Msi};
 use keel_l4::kip::{kip, regions};
 use keel_l4::memory::Pages;
 use keel_l4::program::Program;
+use keel_l4::protocol::boot::DIRECT_MAP;
 use keel_l4::{println, Error};
 use pci::Pci;
 

@@ -52,7 +52,7 @@ struct Capitals {
 /// unmap its pages too early. A server that must survive that has its own pager, which maps zeroed
 /// pages.)
 fn complete(received: &Received) -> bool {
-    let mut there: Ranges<{ MAX_MAP_ITEMS as usize }> = Ranges::new();
+    let mut there: Ranges<{ MAX_MAP_ITEMS as usize }> = Ranges::default();
     for item in (0..received.tag.maps() as usize).map(utcb::map_item) {
         let page = Fpage(item.fpage);
         if !page.is_io() && page.rights() & FPAGE_WRITE != 0 {

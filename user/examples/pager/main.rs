@@ -6,7 +6,6 @@
 #![no_std]
 #![no_main]
 
-use keel_l4::abi::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, START_MAGIC};
 use keel_l4::abi::call::TASK_SHARED_QUOTA;
 use keel_l4::abi::fpage::{FPAGE_READ, PAGE_SIZE};
 use keel_l4::abi::memory::AREA_DEFAULT;
@@ -18,6 +17,7 @@ use keel_l4::memory::{Memory, Pages};
 use keel_l4::message::reply;
 use keel_l4::pager::Fault;
 use keel_l4::program::Program;
+use keel_l4::protocol::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, START_MAGIC};
 use keel_l4::ranges::Range;
 use keel_l4::root::Request;
 use keel_l4::server::{run_until, Server};

@@ -6,7 +6,6 @@ use crate::places::*;
 use crate::random::Random;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::Relaxed;
-use keel_l4::abi::boot::ROOT_SHUTDOWN;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::*;
@@ -14,6 +13,7 @@ use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, Frame, Utcb};
 use keel_l4::call::{invoke, Registers};
 use keel_l4::kip::kip;
+use keel_l4::protocol::boot::ROOT_SHUTDOWN;
 use keel_l4::thread::{first_of, lthread, task_of, Main};
 use keel_l4::{utcb, Fpage, Id, Tag};
 

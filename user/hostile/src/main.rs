@@ -27,7 +27,7 @@ mod server;
 mod spinner;
 mod witness;
 
-use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
+use keel_l4::protocol::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::{println, record, root, start};
 
 keel_l4::entry!(main);

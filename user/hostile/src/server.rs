@@ -15,7 +15,6 @@ use crate::random::Random;
 use crate::witness;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
-use keel_l4::abi::boot::{Start, SHUTDOWN_PANIC, SHUTDOWN_REBOOT};
 use keel_l4::abi::call::{
     FRAME_NONE, KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_PREEMPTION, KIND_TRIGGER, TAG_REDIRECTED, UNMAP_FLUSH,
 };
@@ -26,6 +25,7 @@ use keel_l4::ipc::{send, wait, Message, Received, Timeout};
 use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
 use keel_l4::pager::Fault;
+use keel_l4::protocol::boot::{Start, SHUTDOWN_PANIC, SHUTDOWN_REBOOT};
 use keel_l4::thread::{self, task_of, Main, NewThread};
 use keel_l4::{println, record, root, sigma0, start, utcb, Error, Fpage, Id};
 

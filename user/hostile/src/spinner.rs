@@ -5,10 +5,10 @@
 
 use crate::places::PRIORITIES_ABOVE;
 use crate::witness;
-use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::SCHEDULE_SLICE;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{send, Message, Timeout};
+use keel_l4::protocol::boot::Start;
 use keel_l4::start::Stack;
 use keel_l4::{start, thread, utcb};
 

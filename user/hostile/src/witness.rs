@@ -7,12 +7,12 @@ use crate::judge::{
 };
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::{KIND_INTERRUPT, KIND_USER};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{wait, Timeout};
 use keel_l4::kip::now;
+use keel_l4::protocol::boot::Start;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
 use keel_l4::timer::Timer;

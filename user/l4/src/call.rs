@@ -5,6 +5,7 @@
 
 use core::fmt;
 use keel_abi::call::{Error, Side, Status, CALL_MASK, REGISTER_WORDS};
+use keel_protocol::status::failure;
 
 /// The registers of a call, before and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,7 +113,7 @@ pub fn invoke(mut registers: Registers) -> Registers {
 #[inline]
 pub fn checked(registers: Registers) -> Result<Registers, Failure> {
     let after = invoke(registers);
-    match Status(after.ax).failure() {
+    match failure(Status(after.ax)) {
         Some((side, error)) => Err(failed(registers.ax & CALL_MASK, Failure { side, error })),
         None => Ok(after),
     }

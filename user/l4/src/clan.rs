@@ -16,11 +16,11 @@ use crate::task::{self, NewTask};
 use crate::{print, println, thread, utcb};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::SHUTDOWN_POWER_OFF;
 use keel_abi::call::TASK_SHARED_QUOTA;
 use keel_abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE};
 use keel_abi::memory::AREA_DEFAULT;
 use keel_abi::{Error, Id};
+use keel_protocol::boot::SHUTDOWN_POWER_OFF;
 
 /// The most children that exist at the same time.
 const CHILDREN: usize = 16;

@@ -6,10 +6,10 @@
 use crate::call::Failure;
 use crate::sigma0;
 use core::arch::asm;
-use keel_abi::boot::DIRECT_MAP;
 use keel_abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_WRITE};
 use keel_abi::memory::AREA_UPPER;
 use keel_abi::{Error, Fpage};
+use keel_protocol::boot::DIRECT_MAP;
 
 /// Writes a byte to a port.
 pub fn output(port: u16, value: u8) {

@@ -12,6 +12,7 @@ use keel_abi::call::{
     TIME_ABSOLUTE,
 };
 use keel_abi::{Error, Id, MapItem, Status, StringItem, Tag};
+use keel_protocol::status::{error_of, failure};
 
 /// How long a phase waits for its partner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +120,7 @@ impl Received {
     /// answer with label 0 or an error code.
     #[inline]
     pub fn accepted(self) -> Result<Received, Failure> {
-        match Error::from_code(self.tag.label() as u64) {
+        match error_of(self.tag.label() as u64) {
             Some(error) => Err(Failure::call(error)),
             None => Ok(self),
         }
@@ -196,7 +197,7 @@ impl Phases {
             dx: self.from,
             words: self.message.words,
         });
-        match Status(after.ax).failure() {
+        match failure(Status(after.ax)) {
             Some((side, error)) => Err(Failure { side, error }),
             None => Ok(Received::from(after)),
         }

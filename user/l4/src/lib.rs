@@ -22,6 +22,7 @@ pub mod call;
 #[cfg(target_os = "none")]
 pub mod clan;
 pub mod device;
+pub mod elf;
 pub mod ipc;
 pub mod kernel_object;
 pub mod kip;
@@ -49,5 +50,6 @@ pub mod timer;
 pub mod utcb;
 
 pub use keel_abi as abi;
-pub use keel_abi::{elf, list, ranges};
+pub use keel_abi::{list, ranges};
 pub use keel_abi::{Error, Fpage, Id, Side, Tag};
+pub use keel_protocol as protocol;

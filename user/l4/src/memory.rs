@@ -5,8 +5,8 @@
 use crate::ranges::{Range, Ranges};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use keel_abi::boot::{Start, DIRECT_MAP, START_REGIONS};
 use keel_abi::fpage::PAGE_SIZE;
+use keel_protocol::boot::{Start, DIRECT_MAP, START_REGIONS};
 
 /// Contiguous pages.
 #[derive(Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Memory {
     /// # Safety
     /// At most once for each record. The record must come from the root task.
     pub unsafe fn new(record: &Start) -> Memory {
-        let mut free = Ranges::new();
+        let mut free = Ranges::default();
         let regions = record.regions.chunks_exact(3).take(record.region_count as usize);
         for region in regions {
             // The set has room for all regions of a record, and for the cut below.

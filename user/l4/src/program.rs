@@ -7,8 +7,8 @@ use crate::clan::Role;
 use crate::memory::Memory;
 use crate::{println, record, root, start, thread};
 use core::ops::Range;
-use keel_abi::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF};
 use keel_abi::Id;
+use keel_protocol::boot::{Start, DIRECT_MAP, SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF};
 
 /// What a program has at its start.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! for a task that this program starts.
 
 use crate::memory::Pages;
-use keel_abi::boot::{Start, START_MAGIC};
+use keel_protocol::boot::{Start, START_MAGIC};
 
 /// The record at `address`, the value of rdi at the start; `None` if there is no record.
 ///

@@ -5,8 +5,8 @@
 use crate::call::Failure;
 use crate::message::{ask, Bytes};
 use core::sync::atomic::{AtomicU64, Ordering};
-use keel_abi::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN};
 use keel_abi::Id;
+use keel_protocol::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN};
 
 crate::requests! {
     /// The services of a parent for the tasks that it started.

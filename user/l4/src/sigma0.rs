@@ -5,8 +5,9 @@ use crate::call::Failure;
 use crate::ipc::{call, Message};
 use crate::message::{ask, reply, Request as _};
 use crate::utcb;
-use keel_abi::memory::{MAP_GRANT, SIGMA0_ANY, SIGMA0_IRQ, SIGMA0_KIP, SIGMA0_MAP};
+use keel_abi::memory::MAP_GRANT;
 use keel_abi::{Error, Fpage, Id, MapItem};
+use keel_protocol::sigma0::{SIGMA0_ANY, SIGMA0_IRQ, SIGMA0_KIP, SIGMA0_MAP};
 
 crate::requests! {
     /// The requests to sigma0.

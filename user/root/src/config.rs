@@ -13,7 +13,7 @@ pub const MAX_TASKS: usize = 16;
 /// The most modules of one initial RAM disk.
 pub const MAX_INITRD: usize = 4;
 /// The most GSIs of one task.
-pub const MAX_IRQS: usize = keel_l4::abi::boot::START_IRQS as usize;
+pub const MAX_IRQS: usize = keel_l4::protocol::boot::START_IRQS as usize;
 /// The most port ranges of one task.
 pub const MAX_PORTS: usize = 16;
 /// The most ranges of device memory of one task.

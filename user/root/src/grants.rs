@@ -5,10 +5,10 @@
 
 use crate::hardware::Hardware;
 use crate::plan::Share;
-use keel_l4::abi::boot::{START_IRQS, START_REGIONS};
 use keel_l4::abi::fpage::{CACHE_WRITE_BACK, FPAGE_RWX, PAGE_SHIFT};
 use keel_l4::abi::ids::GSI_COUNT;
 use keel_l4::list::{Full, List};
+use keel_l4::protocol::boot::{START_IRQS, START_REGIONS};
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::{Error, Fpage};
 
@@ -102,7 +102,7 @@ mod tests {
         let config = parse(text.as_bytes()).unwrap();
         let mut share = Share { extra: Range::new(16 * MB, 20 * MB), ..Share::default() };
         share.memory.insert(Range::new(8 * MB, 10 * MB)).unwrap();
-        let mut gsis = Gsis::new();
+        let mut gsis = Gsis::default();
         gsis.push(4).unwrap();
         Grants::new(&share, Hardware::new(&config, 0, [].into_iter()).unwrap(), gsis).unwrap()
     }

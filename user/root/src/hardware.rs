@@ -3,11 +3,11 @@
 //! everything in the machine that no other task has.
 
 use crate::config::{Config, Task, MAX_DEVICES, SERIAL_PORT_COUNT};
-use keel_l4::abi::boot::{DEBUG_EXIT_PORT, EXIT_PORTS_LOG2};
 use keel_l4::abi::fpage::{HALF_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::{KIP_REGIONS, REGION_FIRMWARE};
 use keel_l4::abi::Region;
 use keel_l4::list::Full;
+use keel_l4::protocol::boot::{DEBUG_EXIT_PORT, EXIT_PORTS_LOG2};
 use keel_l4::ranges::{Range, Ranges};
 
 /// The most pieces of device memory: the gaps between RAM, without the memory of other tasks.

@@ -7,13 +7,13 @@ use crate::machine::{bytes_mut, firmware, is_outside, Claimed};
 use core::arch::x86_64::{_mm_clflush, _mm_mfence};
 use core::fmt;
 use keel_l4::abi::acpi;
-use keel_l4::abi::boot::START_REGIONS;
 use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::REGION_KERNEL;
 use keel_l4::abi::Region;
 use keel_l4::device::Registers;
 use keel_l4::kip::{kip, regions};
 use keel_l4::println;
+use keel_l4::protocol::boot::START_REGIONS;
 use keel_l4::ranges::Range;
 use keel_root::config::{Config, Task};
 use keel_root::plan::{Free, Plan};
@@ -119,7 +119,7 @@ impl Iommu {
         if !config.confines_devices {
             return None;
         }
-        let table = acpi::find(kip().rsdp, SIGNATURE, &mut firmware)?;
+        let table = acpi::find_map(kip().rsdp, SIGNATURE, &mut firmware, Some)?;
         Iommu::open(table, config, free).map_err(unused).ok()
     }
 

@@ -6,13 +6,13 @@
 use crate::iommu::Iommu;
 use crate::machine::{bytes, bytes_mut, refuse, Claimed};
 use core::cell::UnsafeCell;
-use keel_l4::abi::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX, PAGE_SIZE, USER_END};
 use keel_l4::abi::ids::{GSI_COUNT, MSI_SOURCES};
 use keel_l4::abi::memory::{AREA_DEFAULT, AREA_UPPER, REGION_FREE};
 use keel_l4::call::Failure;
 use keel_l4::elf::Image;
 use keel_l4::kip::{kip, regions};
+use keel_l4::protocol::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
 use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
 use keel_l4::{kernel_object, sigma0, thread, utcb, Id};
@@ -250,7 +250,7 @@ pub fn start<'a>(
 /// are left.
 fn gsis(config: &Config<'_>, index: usize) -> Gsis {
     let task = &config.tasks[index];
-    let mut gsis = Gsis::new();
+    let mut gsis = Gsis::default();
     for irq in task.irqs.iter() {
         if let Err(failure) = sigma0::interrupt(irq.value) {
             fail(task, format_args!("cannot be started: a GSI: {failure}"));

@@ -5,13 +5,13 @@
 use crate::log;
 use crate::shutdown::shut_down;
 use core::fmt::Display;
-use keel_l4::abi::boot::SHUTDOWN_BAD_CONFIG;
 use keel_l4::abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_RWX, PAGE_SHIFT, PAGE_SIZE, USER_END};
 use keel_l4::abi::memory::REGION_FIRMWARE;
 use keel_l4::abi::Region;
 use keel_l4::call::Failure;
 use keel_l4::kip::{kip, regions};
 use keel_l4::mapping::blocks;
+use keel_l4::protocol::boot::SHUTDOWN_BAD_CONFIG;
 use keel_l4::ranges::{Range, Ranges};
 use keel_l4::serial::PORTS_LOG2;
 use keel_l4::{println, sigma0, Fpage};
@@ -70,7 +70,7 @@ impl Claimed {
     /// Gets the parts of `range` (whole pages) that it does not have yet, in the largest possible
     /// blocks. Shuts down if sigma0 refuses.
     pub fn claim(&mut self, range: Range) {
-        let mut missing: Ranges<128> = Ranges::new();
+        let mut missing: Ranges<128> = Ranges::default();
         let known = missing.insert(range).is_ok() && self.have.iter().all(|r| missing.remove(r).is_ok());
         if !known || self.have.insert(range).is_err() {
             refuse("the memory is in too many pieces");

@@ -78,7 +78,7 @@ extern "C" fn main(_: u64) -> ! {
 }
 
 fn boot_modules() -> List<Module<'static>, MAX_MODULES> {
-    let mut list = List::new();
+    let mut list = List::default();
     for module in modules(kip()) {
         // The KIP has no more modules than the list has room for.
         let _ = list.push(Module { name: module.name(), bytes: Range::new(module.start, module.end) });
@@ -92,7 +92,7 @@ fn kept<'a>(config: &Config<'_>, modules: &[Module<'a>]) -> List<Module<'a>, MAX
         let mut tasks = config.tasks.iter().filter(|task| config.may_restart(task));
         tasks.any(|task| task.initrd.iter().chain([&task.image]).any(|module| module.value.as_bytes() == name))
     };
-    let mut list = List::new();
+    let mut list = List::default();
     for module in modules.iter().filter(|module| module.name == CONFIGURATION || again(module.name)) {
         // The list has room for all modules.
         let _ = list.push(*module);
@@ -101,7 +101,7 @@ fn kept<'a>(config: &Config<'_>, modules: &[Module<'a>]) -> List<Module<'a>, MAX
 }
 
 fn free_memory() -> Free {
-    let mut free = Free::new();
+    let mut free = Free::default();
     for region in regions(kip()).filter(|r| r.kind == REGION_FREE) {
         let range = Range::new(region.start.max(LOW_MEMORY), region.end);
         // The KIP has fewer regions than the set has room for.
@@ -132,7 +132,7 @@ fn configuration(modules: &[Module<'_>], claimed: &mut Claimed) -> Config<'stati
 }
 
 fn images(config: &Config<'_>, modules: &[Module<'_>], claimed: &mut Claimed) -> List<Image, MAX_TASKS> {
-    let mut images = List::new();
+    let mut images = List::default();
     for task in config.tasks.iter() {
         let file = module(modules, task.image).unwrap_or_else(|error| refuse(error));
         claimed.claim(file.pages());

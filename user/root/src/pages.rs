@@ -34,7 +34,7 @@ pub struct Pages {
 impl Pages {
     /// No mappings.
     pub fn new() -> Pages {
-        Pages { list: List::new() }
+        Pages { list: List::default() }
     }
 
     /// Adds a mapping.

@@ -4,10 +4,10 @@
 
 use crate::config::{At, Config, Kind, Memory, Quoted, Task, MAX_TASKS};
 use core::fmt;
-use keel_l4::abi::boot::START_REGIONS;
 use keel_l4::abi::fpage::PAGE_SIZE;
 use keel_l4::elf::{ElfError, Image};
 use keel_l4::list::List;
+use keel_l4::protocol::boot::START_REGIONS;
 use keel_l4::ranges::{Range, Ranges};
 
 /// Alignment of a server's image and memory, for superpages.
@@ -124,7 +124,7 @@ pub fn plan<'c>(
     keep: &[Module<'_>],
     mut free: Free,
 ) -> Result<Plan, PlanError<'c>> {
-    let mut plan = Plan::new();
+    let mut plan = Plan::default();
     for task in config.tasks.iter() {
         let mut share = Share::default();
         if let Some(At { value: Memory::Fixed(range), .. }) = task.memory {
@@ -287,14 +287,14 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     fn image(size: u64) -> Image {
-        let mut image = Image { entry: 0x100_0000, segments: List::new() };
+        let mut image = Image { entry: 0x100_0000, segments: List::default() };
         let virt = Range::new(0x100_0000, 0x100_0000 + size);
         image.segments.push(Segment { virt, file: Range::new(0, 16), rights: 7 }).unwrap();
         image
     }
 
     fn machine() -> (Free, Vec<Module<'static>>) {
-        let mut free = Free::new();
+        let mut free = Free::default();
         free.insert(Range::new(MB, 2 * MB)).unwrap();
         free.insert(Range::new(200 * MB, 1024 * MB)).unwrap();
         let module = |name: &'static str, start, end| Module { name: name.as_bytes(), bytes: Range::new(start, end) };
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn too_small_a_machine_is_refused() {
-        let mut free = Free::new();
+        let mut free = Free::default();
         free.insert(Range::new(8 * MB, 36 * MB)).unwrap();
         let text = "task a { image x kind server memory rest }";
         let modules = [Module { name: b"x", bytes: Range::new(6 * MB, 6 * MB + 9) }];

@@ -64,7 +64,7 @@ impl<'a> Maker<'a> {
     /// Starts the tasks. First come their own numbers, then the ranges of numbers that they may
     /// use, each aligned to its size.
     pub fn start(&self) -> List<Running<'a>, MAX_TASKS> {
-        let mut running = List::new();
+        let mut running = List::default();
         let mut next_range = TASK_FIRST_FREE as u32 + self.config.tasks.len() as u32;
         for (index, (task, share)) in self.config.tasks.iter().zip(self.plan.iter()).enumerate() {
             let first = next_range.next_multiple_of((task.tasks as u32).max(1));

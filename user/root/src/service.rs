@@ -12,9 +12,6 @@ use crate::log;
 use crate::machine::obtain;
 use crate::restart::{set_priority, Maker};
 use crate::shutdown::shut_down;
-use keel_l4::abi::boot::{
-    SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
-};
 use keel_l4::abi::call::{KIND_PAGE_FAULT, KIND_USER, REGISTER_WORDS};
 use keel_l4::abi::fpage::CACHE_WRITE_BACK;
 use keel_l4::abi::Frame;
@@ -24,6 +21,9 @@ use keel_l4::kip::mappable_copy;
 use keel_l4::lines::Lines;
 use keel_l4::message::{reply, Request as _};
 use keel_l4::pager::Fault;
+use keel_l4::protocol::boot::{
+    SHUTDOWN_PANIC, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
+};
 use keel_l4::root::Request;
 use keel_l4::server::{self, Server};
 use keel_l4::sigma0::{self, give};

@@ -11,12 +11,12 @@ use crate::machine::{firmware, is_outside};
 use core::cell::OnceCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 use keel_l4::abi::acpi;
-use keel_l4::abi::boot::{
-    DEBUG_EXIT_PORT, EXIT_PORTS_LOG2, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
-};
 use keel_l4::abi::fpage::{PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::device::{input, input_word, output, output_word, Registers};
 use keel_l4::kip::kip;
+use keel_l4::protocol::boot::{
+    DEBUG_EXIT_PORT, EXIT_PORTS_LOG2, SHUTDOWN_POWER_OFF, SHUTDOWN_REBOOT, SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED,
+};
 use keel_l4::ranges::Range;
 use keel_l4::{ipc, println, sigma0, thread};
 use keel_root::power::{objects, soft_off, Control, Off, Power, Register, FIXED, MORE_OBJECTS, OBJECTS};
@@ -100,7 +100,8 @@ pub fn find_exit() {
 
 /// Finds the methods to power the machine off and to reset it.
 pub fn find() {
-    let power = acpi::find(kip().rsdp, FIXED, &mut firmware).map(|fixed| Power::new(fixed, sleep_types(fixed)));
+    let power =
+        acpi::find_map(kip().rsdp, FIXED, &mut firmware, Some).map(|fixed| Power::new(fixed, sleep_types(fixed)));
     let Power { off, reset } = power.unwrap_or_default();
     // Set once.
     let _ = WAYS.0.set(Ways {

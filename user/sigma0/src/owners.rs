@@ -26,7 +26,7 @@ impl<const N: usize> Owners<N> {
 
     /// A space in which nothing is owned.
     pub fn new() -> Owners<N> {
-        Owners { list: List::new() }
+        Owners { list: List::default() }
     }
 
     /// Makes `owner` the owner of all of `range`. Fails if another task owns a part of it, or if

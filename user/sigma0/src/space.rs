@@ -48,10 +48,10 @@ impl Space {
     /// The machine that `regions` describe, with nothing given out.
     pub fn new(regions: impl Iterator<Item = Region>) -> Space {
         let mut space = Space {
-            free: Ranges::new(),
-            ram: Ranges::new(),
-            withheld: Ranges::new(),
-            firmware: Ranges::new(),
+            free: Ranges::default(),
+            ram: Ranges::default(),
+            withheld: Ranges::default(),
+            firmware: Ranges::default(),
             memory: Owners::new(),
             ports: Owners::new(),
             interrupts: Owners::new(),

@@ -4,16 +4,17 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use keel_l4::abi::call::{self, CALL_IPC, CALL_TASK_NEW};
-use keel_l4::abi::define::Constant;
+use keel_l4::abi::describe::Constant;
 use keel_l4::call::{Failure, ANSWER};
-use keel_l4::{println, Error, Side};
+use keel_l4::protocol::status::{self, ERRORS};
+use keel_l4::{println, Side};
 
 /// For each call, a bit for each side and error. Child tasks share the suite's memory, so their
 /// errors are recorded too.
 static SEEN: [AtomicU64; ANSWER as usize + 1] = [const { AtomicU64::new(0) }; ANSWER as usize + 1];
 
 fn bit(failure: Failure) -> u64 {
-    1 << (failure.side as u64 * (Error::ALL.len() as u64 + 1) + failure.error as u64)
+    1 << (failure.side as u64 * (ERRORS.len() as u64 + 1) + failure.error as u64)
 }
 
 /// Records that the call with this number failed.
@@ -45,7 +46,11 @@ const UNKNOWN: &str = "UNKNOWN";
 /// The name of a value among the constants of the interface with this prefix, without the prefix.
 fn name(beginning: &str, value: u64) -> &'static str {
     let known = |constant: &&Constant| constant.value == value && constant.name.starts_with(beginning);
-    call::CONSTANTS.iter().find(known).map_or(UNKNOWN, |constant| &constant.name[beginning.len()..])
+    call::CONSTANTS
+        .iter()
+        .chain(status::CONSTANTS)
+        .find(known)
+        .map_or(UNKNOWN, |constant| &constant.name[beginning.len()..])
 }
 
 /// Prints a line for each call, side and error that was seen.
@@ -53,7 +58,7 @@ pub fn print() {
     for (number, seen) in SEEN.iter().enumerate() {
         for side in [Side::Call, Side::Send, Side::Receive] {
             for error in
-                Error::ALL.into_iter().filter(|error| seen.load(Relaxed) & bit(Failure { side, error: *error }) != 0)
+                ERRORS.into_iter().filter(|error| seen.load(Relaxed) & bit(Failure { side, error: *error }) != 0)
             {
                 let call = match number as u64 {
                     ANSWER => "OBJECT",

@@ -18,10 +18,10 @@ mod runner;
 mod threads;
 mod topics;
 
-use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::call::Failure;
 use keel_l4::kip::kip;
 use keel_l4::program::Program;
+use keel_l4::protocol::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::{kernel_object, println, root, thread, utcb};
 use runner::{run_topic, Score};
 use threads::{Spawn, PAGER};

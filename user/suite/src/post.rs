@@ -9,6 +9,7 @@ use keel_l4::abi::{Status, StringItem};
 use keel_l4::call::{invoke, Failure, Registers};
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
 use keel_l4::kip::now;
+use keel_l4::protocol::status::failure;
 use keel_l4::task::NewTask;
 use keel_l4::{strings, thread, utcb, Error, Id, Side, Tag};
 
@@ -122,7 +123,7 @@ impl Job {
         // Results that come with an error matter too, so the registers are read directly.
         let after = invoke(Registers { ax: CALL_IPC | IPC_RECEIVE, dx: self.partner.0, ..Registers::default() });
         let received = Received::from(after);
-        let status = Status(after.ax).failure().map_or(Ok(()), |(side, error)| Err(Failure { side, error }));
+        let status = failure(Status(after.ax)).map_or(Ok(()), |(side, error)| Err(Failure { side, error }));
         let mut end = End { status, from: received.from, tag: received.tag, words: received.words, ..NOTHING };
         for (place, string) in end.strings.iter_mut().zip(strings::arrived(received.tag)) {
             *place = string;

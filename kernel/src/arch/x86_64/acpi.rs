@@ -5,8 +5,7 @@
 
 use super::{cpu, direct};
 use crate::base::{facts, facts::Memory, PhysAddr};
-use keel_abi::acpi::{self, number, sums_to_zero};
-use keel_abi::{fpage::PAGE_SIZE, list::List, ranges::Range};
+use keel_abi::{acpi, acpi::number, acpi::sums_to_zero, fpage::PAGE_SIZE, list::List, ranges::Range};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };
@@ -85,10 +84,7 @@ impl Madt {
 
 /// `length` bytes of the firmware's or the loader's memory.
 pub fn bytes(physical: u64, length: usize) -> Option<&'static [u8]> {
-    let end = physical.checked_add(length as u64)?;
-    if physical == 0 || end > facts::MAPPED_END.get() {
-        return None;
-    }
+    physical.checked_add(length as u64).filter(|end| physical != 0 && *end <= facts::MAPPED_END.get())?;
     // SAFETY: the direct map reaches to `MAPPED_END`; what firmware and loader left does not
     // change.
     Some(unsafe { core::slice::from_raw_parts(direct(PhysAddr::new(physical)), length) })
@@ -103,17 +99,17 @@ pub fn find_rsdp() -> u64 {
 
 /// Reads the MADT that the root pointer leads to.
 pub fn madt(rsdp: u64) -> Madt {
-    acpi::find(rsdp, b"APIC", &mut bytes).and_then(parse_madt).unwrap_or(Madt::none()).or_default()
+    acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::none()).or_default()
 }
 
 /// Where the HPET's registers are, if there is one.
 pub fn hpet(rsdp: u64) -> Option<u64> {
-    acpi::find(rsdp, b"HPET", &mut bytes).and_then(parse_hpet)
+    acpi::find_map(rsdp, b"HPET", &mut bytes, parse_hpet)
 }
 
 /// The port of the PM timer, if there is one.
 pub fn pm_timer(rsdp: u64) -> Option<u16> {
-    acpi::find(rsdp, b"FACP", &mut bytes).and_then(parse_pm_timer)
+    acpi::find_map(rsdp, b"FACP", &mut bytes, parse_pm_timer)
 }
 
 /// Whether a device can have its registers in the page at an address that a table names: one that

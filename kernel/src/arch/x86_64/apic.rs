@@ -6,18 +6,11 @@
 //! whose registers are model-specific ones, where firmware has locked that mode or a processor's id
 //! is too large for xAPIC.
 
-use super::acpi::{self, Madt};
-use super::cpuid::{self, Feature};
-use super::frequency::{self, Reference};
-use super::regs::*;
-use super::x2apic::{changes, is_needed, ADDRESS, LAST_SHORT_ID, ON, X2};
-use super::{clock, cpu, direct, paging};
-use crate::arch::print::log;
-use crate::base::facts::{Memory, Word};
-use crate::base::{facts, Global, PhysAddr};
+use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging};
+use super::{frequency, frequency::Reference, print::log, regs::*, x2apic::*};
+use crate::base::{facts, facts::Memory, facts::Word, Global, PhysAddr};
 use core::{arch::asm, cell::Cell};
-use keel_abi::call::{IRQ_MODE_EDGE, IRQ_MODE_LEVEL};
-use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
+use keel_abi::{call::IRQ_MODE_EDGE, call::IRQ_MODE_LEVEL, fpage::PAGE_SIZE, ranges::Range};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;

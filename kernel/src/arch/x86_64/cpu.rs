@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What belongs to one processor, found through gs.
 
-use super::lookup::LookupCache;
-use super::regs::{wrmsr, MSR_GS_BASE};
-use super::tables::{Stack, Tables};
-use crate::object::thread::{state_word, Due, Flags, State};
+use super::{lookup::LookupCache, regs::wrmsr, regs::MSR_GS_BASE, tables::Stack, tables::Tables};
 use crate::percpu::deadlines::{Deadline, Deadlines};
-use crate::percpu::runqueue::{RunQueue, NOBODY};
-use crate::percpu::{lock, lock::Lock, pcid::Pcids};
-use crate::{base::*, object::Thread};
+use crate::percpu::{lock, lock::Lock, pcid::Pcids, runqueue::RunQueue, runqueue::NOBODY};
+use crate::{base::*, object::thread::*};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use core::{arch::asm, cell::Cell, ptr::null_mut};
 use keel_abi::Id;

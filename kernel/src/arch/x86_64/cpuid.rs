@@ -87,13 +87,10 @@ pub fn tsc_of_crystal() -> [u32; 3] {
     [denominator, numerator, crystal]
 }
 
-/// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), or 0.
-pub fn hypervisor_tsc_khz() -> u32 {
-    if has(Feature::Hypervisor) {
-        leaf(HYPERVISOR + 0x10)[EAX]
-    } else {
-        0
-    }
+/// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), 0 if it
+/// does not; `None` without a hypervisor.
+pub fn hypervisor_tsc_khz() -> Option<u32> {
+    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR + 0x10)[EAX])
 }
 
 /// The features of KVM's own, or 0 (Linux, Documentation/virt/kvm/x86/cpuid.rst).

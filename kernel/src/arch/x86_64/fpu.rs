@@ -3,17 +3,12 @@
 //! changes only where the next thread has them. A thread's first FPU instruction traps and gives it
 //! a state; from then on the state is saved and restored eagerly when the owner changes.
 
-use super::cpu::{self, cpu, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::tables;
-use crate::base::{Global, Ref};
-use crate::object::thread::Flags;
-use crate::object::{Kind, Thread, POOL};
-use crate::percpu::lock;
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, tables};
+use crate::object::{thread::Flags, Kind, Thread, POOL};
+use crate::{base::*, percpu::lock};
+use core::arch::x86_64::{_xgetbv, _xsetbv, _XCR_XFEATURE_ENABLED_MASK};
 use core::{arch::asm, cell::Cell};
-use keel_abi::word::{copy_slice, Word};
-use keel_abi::{fpage::HALF_SHIFT, Error};
+use keel_abi::{fpage::HALF_SHIFT, word::copy_slice, word::Word, Error};
 
 /// Largest state that is used: half a page. With the components that are used 832 bytes are the
 /// most.
@@ -63,8 +58,8 @@ pub fn init(cpu: &Cpu) {
         let mask = cpuid::xsave_components() & COMPONENTS;
         // SAFETY: OSXSAVE is on and the components are offered.
         let on = unsafe {
-            asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nomem, nostack));
-            xgetbv()
+            _xsetbv(_XCR_XFEATURE_ENABLED_MASK, mask);
+            _xgetbv(_XCR_XFEATURE_ENABLED_MASK)
         };
         assert!(on == mask, "the FPU has components {on:#x} on after {mask:#x} were switched on");
         let told = cpuid::xsave_size();
@@ -75,17 +70,6 @@ pub fn init(cpu: &Cpu) {
         MASK.set(mask);
         SIZE.set(size);
     }
-}
-
-/// XCR0, the components that are on.
-///
-/// # Safety
-/// OSXSAVE is on.
-unsafe fn xgetbv() -> u64 {
-    let (low, high): (u32, u32);
-    // SAFETY: the caller's contract; reading has no effect.
-    unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack)) };
-    (high as u64) << 32 | low as u64
 }
 
 /// Bytes of a state with these components, of which CPUID tells the whole and offset and size of
@@ -151,13 +135,11 @@ fn save(words: &[Word]) {
 }
 
 fn trap(cpu: &Cpu, on: bool) {
-    if cpu.fpu_off.replace(on) != on {
-        if on {
-            // SAFETY: the FPU traps from now on.
-            unsafe { write_cr0(read_cr0() | CR0_TS) };
-        } else {
-            clts();
-        }
+    match (cpu.fpu_off.replace(on), on) {
+        // SAFETY: the FPU traps from now on.
+        (false, true) => unsafe { write_cr0(read_cr0() | CR0_TS) },
+        (true, false) => clts(),
+        _ => {}
     }
 }
 
@@ -202,9 +184,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     if let Some(state) = thread.fpu.get() {
         return Ok(state);
     }
-    if thread.borrows_fpu.get() {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(thread.borrows_fpu.get())?;
     let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
     // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a
     // State are ever used by the processor; the pool's class is at least that.
@@ -255,9 +235,7 @@ pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Er
     }
     let (components, mxcsr) = (head[HEADER].get(), head[MXCSR.0].get());
     let reserved = head[HEADER + 1..DATA].iter().fold(0, |all, word| all | word.get());
-    if components & !mask() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0 {
-        return Err(Error::Invalid);
-    }
+    Error::Invalid.when(components & !mask() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0)?;
     let state = state_of(thread)?;
     forget_registers(thread);
     copy_slice(&head[..HEADER], state.words());

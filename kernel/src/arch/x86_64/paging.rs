@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Page-table entries and the kernel's own tables (Intel SDM volume 3, chapter 4).
 
-use super::cpu::{self, cpu, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::{direct, DIRECT, OFFSET};
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, direct, regs::*, DIRECT, OFFSET};
 use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
-use crate::object::{Kind, POOL};
-use crate::{base::*, percpu::lock};
+use crate::{base::*, object::Kind, object::POOL, percpu::lock};
 use keel_abi::{fpage::*, ranges::Range};
 
 /// Entry: present.
@@ -97,11 +93,7 @@ pub const fn bits_rights(entry: u64) -> u64 {
 
 /// Entry bit of a page of a level.
 pub const fn large_bit(level: u8) -> u64 {
-    if level > 0 {
-        LARGE
-    } else {
-        0
-    }
+    (level > 0) as u64 * LARGE
 }
 
 /// Entry bits of a cache type.

@@ -2,11 +2,9 @@
 //! What tells the TSC's frequency, or counts at a known one: CPUID, hypervisors, the PIT, the HPET,
 //! ACPI's PM timer. Each is looked at once, at boot.
 
-use super::cpuid;
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
-use super::regs::*;
-use super::{acpi, direct, paging};
-use crate::{arch::print::log, base::facts::Memory, base::PhysAddr};
+use super::{acpi, cpuid, direct, paging, print::log, regs::*};
+use crate::base::{facts::Memory, PhysAddr};
 use keel_abi::word::Word;
 
 /// Frequency of the PIT in Hz (Intel 8254).
@@ -21,7 +19,7 @@ const PM_TIMER_BITS: u64 = 0xff_ffff;
 /// if nothing tells it.
 pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
     let found = [
-        ("the hypervisor's CPUID leaf", frequency::of_khz(cpuid::hypervisor_tsc_khz())),
+        ("the hypervisor's CPUID leaf", cpuid::hypervisor_tsc_khz().and_then(frequency::of_khz)),
         ("KVM's clock", kvm_clock()),
         ("CPUID's crystal", frequency::of_crystal(cpuid::tsc_of_crystal())),
         ("the PIT", pit()),

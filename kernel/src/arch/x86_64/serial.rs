@@ -23,14 +23,9 @@ pub(crate) static PORT: Global<Cell<u16>> = Global::new(Cell::new(0));
 pub fn init(port: u16) {
     PORT.set(port);
     if port != 0 {
-        // SAFETY: the console's port; registers as in the 16550 data sheet.
-        unsafe {
-            outb(port + 1, 0);
-            outb(port + 3, LINE_DIVISOR);
-            outb(port, 1);
-            outb(port + 1, 0);
-            outb(port + 3, LINE_8N1);
-            outb(port + 2, 7);
+        for (register, value) in [(1, 0), (3, LINE_DIVISOR), (0, 1), (1, 0), (3, LINE_8N1), (2, 7)] {
+            // SAFETY: the console's port; registers as in the 16550 data sheet.
+            unsafe { outb(port + register, value) };
         }
     }
 }
@@ -50,10 +45,7 @@ pub fn put(byte: u8) {
     }
     // SAFETY: the console's port.
     unsafe {
-        let mut patience = PATIENCE;
-        while inb(port + 5) & STATUS_READY == 0 && patience > 0 {
-            patience -= 1;
-        }
+        let _ = (0..PATIENCE).find(|_| inb(port + 5) & STATUS_READY != 0);
         outb(port, byte);
     }
 }

@@ -5,13 +5,13 @@
 use super::{part, row_of_parts};
 use crate::partner::*;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_WRITE, PAGE_SHIFT, PAGE_SIZE};
 use keel_l4::abi::memory::EX_PAGER;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, send_and_wait, wait, Message, Received, Timeout};
 use keel_l4::pager::Fault;
+use keel_l4::protocol::boot::Start;
 use keel_l4::{mapping, Error, Fpage, Id};
 
 /// As many as in the paper. The step from page to page has no common divisor with them.

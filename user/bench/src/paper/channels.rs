@@ -7,13 +7,13 @@ use super::row;
 use crate::partner::*;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::Start;
 use keel_l4::abi::call::UNMAP_RIGHTS;
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SHIFT};
 use keel_l4::abi::{MapItem, StringItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, send_and_wait, wait, Message, Received, Timeout};
 use keel_l4::pipe::Pipe;
+use keel_l4::protocol::boot::Start;
 use keel_l4::{mapping, strings, utcb, Error, Fpage, Id};
 
 /// Operations of a repetition, as in the rows that they are compared with.

@@ -9,8 +9,8 @@ mod channels;
 pub mod part;
 
 use crate::sample::{idled_between, spoil};
-use keel_l4::abi::boot::Start;
 use keel_l4::call::Failure;
+use keel_l4::protocol::boot::Start;
 use keel_l4::{print, println};
 
 /// Repetitions that count. One more before them warms up.

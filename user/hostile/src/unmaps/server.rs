@@ -5,7 +5,6 @@
 use crate::tree::*;
 use crate::{number, watch};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::SHUTDOWN_PANIC;
 use keel_l4::abi::call::MAX_MAP_ITEMS;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::MAP_GRANT;
@@ -15,6 +14,7 @@ use keel_l4::clan::Clan;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Timeout};
 use keel_l4::kip::kip;
 use keel_l4::program::Program;
+use keel_l4::protocol::boot::SHUTDOWN_PANIC;
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park, Main};
 use keel_l4::{println, root, utcb, Fpage, Id};

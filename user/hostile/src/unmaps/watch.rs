@@ -3,12 +3,12 @@
 
 use crate::number;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use keel_l4::abi::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::abi::ids::TASK_FIRST_FREE;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
 use keel_l4::kip::{kip, now};
 use keel_l4::program::Program;
+use keel_l4::protocol::boot::{SHUTDOWN_TESTS_FAILED, SHUTDOWN_TESTS_PASSED};
 use keel_l4::start::Stack;
 use keel_l4::thread::{self, park};
 use keel_l4::timer::Timer;

@@ -11,10 +11,12 @@ use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_RWX;
-use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER, SIGMA0_MAP};
+use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER};
 use keel_l4::abi::{ExRegs, MapItem, Tag};
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, send_as, wait, Message, Received, Timeout};
+use keel_l4::protocol::sigma0::SIGMA0_MAP;
+use keel_l4::protocol::status::{ERROR_DENIED, ERROR_NO_PARTNER, SIDE_RECEIVE, SIDE_SEND};
 use keel_l4::task::NewTask;
 use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 

@@ -12,6 +12,7 @@ use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
+use keel_l4::protocol::status::ERROR_TIMEOUT;
 use keel_l4::{mapping, thread, utcb, Fpage, Id, Tag};
 
 pub const CASES: &[Case] = &[

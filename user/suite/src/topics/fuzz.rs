@@ -7,13 +7,13 @@ use crate::threads::*;
 use crate::topics::hostile::random;
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::boot::ROOT_PRINT;
 use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::AREA_DEFAULT;
 use keel_l4::call::{invoke, Registers};
 use keel_l4::ipc::{call, sleep, Message};
 use keel_l4::kip::now;
+use keel_l4::protocol::boot::ROOT_PRINT;
 use keel_l4::task::hand_over;
 use keel_l4::{kernel_object, utcb, Id};
 

@@ -11,6 +11,7 @@ use keel_l4::abi::ids::*;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Timeout};
 use keel_l4::kernel_object::{account, acknowledge, bind, claim_timer, give, invoke, set_timer, unbind};
 use keel_l4::kip::now;
+use keel_l4::protocol::status::{ERROR_DENIED, ERROR_NO_PARTNER};
 use keel_l4::{sigma0, thread, Error, Id};
 
 pub const CASES: &[Case] = &[

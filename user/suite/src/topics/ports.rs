@@ -5,11 +5,12 @@ use crate::alien::{code_in, Alien};
 use crate::case::{Case, Outcome};
 use crate::threads::child;
 use crate::{refused, same};
-use keel_l4::abi::call::{ERROR_DENIED, KIND_EXCEPTION, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_RIGHTS};
+use keel_l4::abi::call::{KIND_EXCEPTION, KIND_SYSCALL, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::memory::{EX_START, MAP_GRANT};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
+use keel_l4::protocol::status::ERROR_DENIED;
 use keel_l4::{mapping, sigma0, utcb, Fpage};
 
 pub const CASES: &[Case] = &[

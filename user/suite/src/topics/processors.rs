@@ -23,6 +23,7 @@ use keel_l4::call::Failure;
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};
 use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
+use keel_l4::protocol::status::{ERROR_CANCELLED, ERROR_NO_PARTNER};
 use keel_l4::{kernel_object, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 /// The tests for a single processor: there is no other one.

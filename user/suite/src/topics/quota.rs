@@ -15,6 +15,7 @@ use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, Message, Timeout};
 use keel_l4::kernel_object::{account, buy_frames, enlarge, sell_frames, shrink};
+use keel_l4::protocol::status::{ERROR_NO_MEMORY, SIDE_RECEIVE};
 use keel_l4::task::{create_empty, NewTask};
 use keel_l4::{thread, utcb, Error, Fpage, Id};
 

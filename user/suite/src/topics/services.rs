@@ -8,13 +8,14 @@ use crate::topics::hostile::random;
 use crate::topics::window::slot;
 use crate::{holds, same};
 use core::sync::atomic::Ordering::SeqCst;
-use keel_l4::abi::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN, SHUTDOWN_POWER_OFF, SHUTDOWN_TESTS_PASSED};
-use keel_l4::abi::call::{ERROR_DENIED, MAX_MAP_ITEMS, UNMAP_FLUSH, UNMAP_RIGHTS};
+use keel_l4::abi::call::{MAX_MAP_ITEMS, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SIZE};
 use keel_l4::abi::ids::GSI_COUNT;
-use keel_l4::abi::memory::SIGMA0_IRQ;
 use keel_l4::abi::{MapItem, Tag};
 use keel_l4::ipc::{call, Message};
+use keel_l4::protocol::boot::{ROOT_PRINT, ROOT_RESTART, ROOT_SHUTDOWN, SHUTDOWN_POWER_OFF, SHUTDOWN_TESTS_PASSED};
+use keel_l4::protocol::sigma0::SIGMA0_IRQ;
+use keel_l4::protocol::status::ERROR_DENIED;
 use keel_l4::{mapping, sigma0, utcb, Error, Fpage, Id};
 
 pub const CASES: &[Case] = &[

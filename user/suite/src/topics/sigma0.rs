@@ -7,9 +7,10 @@ use crate::threads::{child, park, pause};
 use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{KIP_MAGIC, REGION_KERNEL, SIGMA0_KIP};
+use keel_l4::abi::memory::{KIP_MAGIC, REGION_KERNEL};
 use keel_l4::ipc::{call, Message};
 use keel_l4::kip::{kip, regions};
+use keel_l4::protocol::sigma0::SIGMA0_KIP;
 use keel_l4::{sigma0, utcb, Error, Fpage, Id};
 
 pub const CASES: &[Case] = &[

@@ -14,6 +14,7 @@ use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE, AREA_UPPER};
 use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, send, wait, Message, Timeout};
+use keel_l4::protocol::status::ERROR_DENIED;
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
 use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 

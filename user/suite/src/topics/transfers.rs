@@ -18,6 +18,7 @@ use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, sleep, wait, Message, Received, Timeout};
 use keel_l4::kip::now;
+use keel_l4::protocol::status::ERROR_MESSAGE_CUT;
 use keel_l4::{mapping, strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[

@@ -22,6 +22,7 @@ use keel_l4::abi::{ExRegs, MapItem, StringItem, UnmapRange};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Timeout};
 use keel_l4::mapping::{move_in, unmap, unmap_in};
+use keel_l4::protocol::status::ERROR_DENIED;
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
 use keel_l4::{sigma0, thread, utcb, Error, Fpage, Id, Side};
 

@@ -5,8 +5,7 @@ use super::start;
 use crate::arch::cpu::{self, Cpu, Processor};
 use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, paging, print::log, tables};
 use crate::{base::PhysAddr, percpu::lock};
-use core::hint::spin_loop;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::{hint::spin_loop, sync::atomic::AtomicBool, sync::atomic::Ordering};
 use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
 
 /// What a processor begins with, in start.s.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Constants of start.s, and the processor's registers that stay as they are set at boot.
 
-use crate::arch::cpuid::{self, Feature};
 use crate::arch::multiboot::{HEADER_FLAGS, HEADER_MAGIC};
-use crate::arch::{paging, regs::*};
+use crate::arch::{cpuid, cpuid::Feature, paging, regs::*};
 use core::arch::global_asm;
 
 global_asm!(

@@ -1,32 +1,37 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The generator of the C header, from the same tables as the Rust constants.
 
-use crate::define::{Constant, Layout};
 use core::fmt::{self, Write};
+use keel_abi::describe::{Constant, Layout};
+use keel_abi::{call, fpage, ids, memory, panic, trace};
 
 /// All constants, by module.
 pub const CONSTANTS: &[&[Constant]] = &[
-    crate::ids::CONSTANTS,
-    crate::fpage::CONSTANTS,
-    crate::call::CONSTANTS,
-    crate::memory::CONSTANTS,
+    ids::CONSTANTS,
+    fpage::CONSTANTS,
+    call::CONSTANTS,
+    memory::CONSTANTS,
+    panic::CONSTANTS,
+    trace::CONSTANTS,
     crate::boot::CONSTANTS,
-    crate::trace::CONSTANTS,
+    crate::sigma0::CONSTANTS,
+    crate::linux::CONSTANTS,
+    crate::status::CONSTANTS,
 ];
 
 /// All structures, each after the structures that it needs.
 pub const LAYOUTS: &[Layout] = &[
-    crate::memory::MapItem::LAYOUT,
-    crate::memory::StringItem::LAYOUT,
-    crate::memory::UnmapRange::LAYOUT,
-    crate::memory::LinuxNative::LAYOUT,
-    crate::memory::ExRegs::LAYOUT,
-    crate::memory::Utcb::LAYOUT,
-    crate::memory::Frame::LAYOUT,
-    crate::memory::Region::LAYOUT,
-    crate::memory::Info::LAYOUT,
+    memory::MapItem::LAYOUT,
+    memory::StringItem::LAYOUT,
+    memory::UnmapRange::LAYOUT,
+    crate::linux::LinuxNative::LAYOUT,
+    memory::ExRegs::LAYOUT,
+    memory::Utcb::LAYOUT,
+    memory::Frame::LAYOUT,
+    memory::Region::LAYOUT,
+    memory::Info::LAYOUT,
     crate::boot::Start::LAYOUT,
-    crate::trace::TraceRecord::LAYOUT,
+    trace::TraceRecord::LAYOUT,
 ];
 
 /// Writes the header. Assembly files may include it: the structures are hidden from them.
@@ -34,7 +39,7 @@ pub fn write(out: &mut impl Write) -> fmt::Result {
     // REUSE-IgnoreStart (the licence of the header, not of this file)
     out.write_str("/* SPDX-License-Identifier: BSD-2-Clause */\n")?;
     // REUSE-IgnoreEnd
-    out.write_str("/* Made from Keel's abi crate; change that, not this. */\n")?;
+    out.write_str("/* Made from Keel's crates abi and user/protocol; change those, not this. */\n")?;
     out.write_str("#ifndef KEEL_ABI_H\n#define KEEL_ABI_H\n\n")?;
     for constant in CONSTANTS.iter().copied().flatten() {
         writeln!(out, "/*{} */", constant.doc)?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parser of the 64-bit ELF images that the kernel and the root task start. It does not trust
-//! their headers: it checks every number before it uses it.
+//! The parser of the 64-bit ELF images that native programs start. It does not trust their headers:
+//! it checks every number before it uses it.
 
-use crate::acpi::number;
-use crate::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE, UPPER_LAST, USER_END};
-use crate::list::List;
-use crate::ranges::Range;
 use core::fmt;
+use keel_abi::acpi::number;
+use keel_abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE, PAGE_SIZE, UPPER_LAST, USER_END};
+use keel_abi::list::List;
+use keel_abi::ranges::Range;
 
 /// Loadable segments of one image at most.
 pub const MAX_SEGMENTS: usize = 16;
@@ -90,7 +90,7 @@ pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
         return Err(ElfError::NotExecutable);
     }
     let table = field(file, 32, 8)?;
-    let mut image = Image { entry: field(file, 24, 8)?, segments: List::new() };
+    let mut image = Image { entry: field(file, 24, 8)?, segments: List::default() };
     for index in 0..field(file, 56, 2)? {
         let at = table.checked_add(index * PROGRAM_HEADER_BYTES as u64).ok_or(ElfError::Short)?;
         if let Some(segment) = segment(file, at as usize)? {

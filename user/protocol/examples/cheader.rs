@@ -3,6 +3,6 @@
 
 fn main() {
     let mut header = String::new();
-    keel_abi::cheader::write(&mut header).expect("a String takes any text");
+    keel_protocol::cheader::write(&mut header).expect("a String takes any text");
     print!("{header}");
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The interface between the root task and the tasks that it starts: the start record and the root
 //! task's services.
-//!
-//! The kernel does not use it.
 
-crate::constants! {
+pub use keel_abi::panic::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
+
+keel_abi::constants! {
     /// Constants of this module for the C header.
     CONSTANTS;
     /// Magic number of a start record: "KEELBOOT"
@@ -27,17 +27,13 @@ crate::constants! {
     SHUTDOWN_REBOOT = 0x11;
     /// Shutdown code: the server panicked (native tasks run on unless boot.conf says otherwise)
     SHUTDOWN_PANIC = 0x12;
-    /// Shutdown code: the µ-kernel panicked
-    SHUTDOWN_KERNEL_PANIC = 0x13;
     /// Shutdown code: the boot configuration has an error
     SHUTDOWN_BAD_CONFIG = 0x14;
     /// Shutdown code: a test suite passed
     SHUTDOWN_TESTS_PASSED = 0x20;
     /// Shutdown code: a test suite failed
     SHUTDOWN_TESTS_FAILED = 0x21;
-    /// Port of QEMU's isa-debug-exit device, to which SHUTDOWN_* is written
-    DEBUG_EXIT_PORT = 0xf4;
-    /// Log2 of the number of its ports
+    /// Log2 of the number of DEBUG_EXIT_PORT's ports
     EXIT_PORTS_LOG2 = 2;
 }
 
@@ -45,7 +41,7 @@ crate::constants! {
 /// It is for native tasks only, so it is not in the C header.
 pub const ROOT_RESTART: u64 = 3;
 
-crate::layout! {
+keel_abi::layout! {
     /// Start record: the first lthread of a server gets its address in rdi.
     Start {
         /// START_MAGIC
