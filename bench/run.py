@@ -6,7 +6,7 @@
 `main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also cycles by
 models of named machines (tools/keel/machines.toml).
 
-  bench/run.py [--systems native,keel,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
+  bench/run.py [--systems native,keel,colocated,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
   bench/run.py --compare OLD.json NEW.json
   bench/run.py --plot RESULTS.json
 """
@@ -51,7 +51,10 @@ MEASUREMENTS = (
 SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
 # Debian's own kernel, measured beside the two: the same version, with another configuration and its mitigations.
 STOCK = "debian"
-BOOTED = {**SYSTEMS, STOCK: ["--native", "--kernel", "debian"]}
+# The same Linux on Keel in supervisor mode, in every process's space: MkLinux's co-location.
+COLOCATED = "colocated"
+MODELLED = {**SYSTEMS, COLOCATED: ["--place", "linux=kernel"]}
+BOOTED = {**MODELLED, STOCK: ["--native", "--kernel", "debian"]}
 # Native programs on the µ-kernel alone (user/bench), measured beside the programs on the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
@@ -235,7 +238,7 @@ def run_guest(system: str, command: str, stdin: bytes) -> str:
 
 def run_modelled(system: str, command: str, stdin: bytes, machines: str, report: Path) -> tuple[str, list[Any]]:
     """The same with the models of these machines, and their cycles for each part that the program marks."""
-    options = [*SYSTEMS[system], "--timeout", str(MODEL_LIMIT_S), "--part", "--machine", machines, "--parts", str(report)]
+    options = [*MODELLED[system], "--timeout", str(MODEL_LIMIT_S), "--part", "--machine", machines, "--parts", str(report)]
     output = run_keel(["profile", *options, command], system, stdin)
     return output, json.loads(report.read_text())
 
@@ -379,6 +382,30 @@ def beside_stock(stock: Sample | None, samples: Sequence[Sample]) -> list[str]:
         return ["", ""]
     own = f"{MARK if remark([stock]) else ''}{stock.median:,.0f}"
     return [own, f"{samples[-1].median / stock.median:.2f}" if len(samples) == len(SYSTEMS) else ""]
+
+
+def colocated_table(results: Results) -> list[list[str]]:
+    """Header and rows: the co-located Linux beside the two others, in instructions and in modelled cycles to native's."""
+    native, keel, colocated = (results.get(system, {}) for system in MODELLED)
+    names = [name for name, sample in colocated.items() if name in native and name in keel and name not in KEEL_ROWS]
+    if not names:
+        return []
+    machines = list(ratios_of_cycles(native[names[0]], native[names[0]]))
+    titles = [f"{machine}, {variant}: {system}" for machine, variant in machines for system in (KEEL, COLOCATED)]
+    rows = [["operation", NATIVE, KEEL, COLOCATED, f"{COLOCATED} to {NATIVE}", f"{COLOCATED} to {KEEL}", *titles, "remark"]]
+    figures: dict[str, list[float]] = {}
+    for name in names:
+        samples = [native[name], keel[name], colocated[name]]
+        own = [samples[2].median / samples[0].median, samples[2].median / samples[1].median]
+        cycles = [ratios_of_cycles(samples[0], sample) for sample in samples[1:]]
+        figures[name] = [*own, *(ratios[column] for column in machines for ratios in cycles if column in ratios)]
+        shown = [f"{figure:.2f}" for figure in figures[name]]
+        missing = [""] * (len(titles) + 2 - len(shown))
+        rows.append([name, *(f"{sample.median:,.0f}" for sample in samples), *shown, *missing, remark(samples)])
+    if set(PAPER_LATENCIES) <= set(names):
+        means = [mean(column) for column in zip(*(figures[name] for name in PAPER_LATENCIES), strict=True)]
+        rows.append([MEAN_ROW, "", "", "", *(f"{value:.2f}" for value in means), ""])
+    return rows
 
 
 def interface_table(results: Results) -> list[list[str]]:
@@ -621,7 +648,7 @@ def run(options: argparse.Namespace) -> None:
         raise BenchError(f"there is no row {unknown[0]}: choose from {', '.join(known)}")
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
-    tables = [table(results), cycle_table(results), interface_table(results)]
+    tables = [table(results), cycle_table(results), colocated_table(results), interface_table(results)]
     for system, rows in ((TASKS, TASK_ROWS), (KEEL, HYBRID_ROWS)):
         tables += [task_table(results, system, rows), task_cycle_table(results, system, rows)]
     text = "\n".join(as_markdown(rows) for rows in tables if rows)

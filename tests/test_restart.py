@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, run_guest, started
+from conftest import PLACED, REPOSITORY, run_guest, started
 
 LIMIT_S = 300
 RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
@@ -57,7 +57,7 @@ def configuration(place: Path, **changes: str) -> Path:
 
 def command(*options: str) -> list[str]:
     """`./keel run` with the options."""
-    return [sys.executable, str(REPOSITORY / "keel"), "run", "--nic", "none", *options]
+    return [sys.executable, str(REPOSITORY / "keel"), "run", *PLACED, "--nic", "none", *options]
 
 
 def test_panics_leave_nothing_behind(tmp_path: Path) -> None:

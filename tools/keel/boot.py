@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, forward, layers, machine, placement, qemu, share
+from . import bootconf, forward, layers, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
+from .placement import Placement
 from .rust import DEBUGGER_IMAGE
 from .slot import Slot, check_name
 
@@ -60,8 +61,8 @@ class Choices:
     boot_template: Path = bootconf.DEFAULT_TEMPLATE
     processors: int = 1
     kernel_line: str = ""
-    # Where Linux is on Keel: a task of its own, or "kernel", in every process's space beside the µ-kernel.
-    linux_place: str = placement.TASK
+    # What runs in supervisor mode on Keel.
+    placement: Placement = Placement()
     debugger: bool = False
     # The debug build, only for its check of the invariants.
     checks: bool = False
@@ -149,7 +150,7 @@ def linux_parameters(choices: Choices, terminal: str, *, root_on_disk: bool = Fa
         words += ["keel.mode=shell", terminal, *([SHELLS] if choices.graphic else [])]
     else:
         words += ["keel.mode=exec", *([f"keel.port={machine.PORT_NAME}"] if choices.has_port else [])]
-    words += share.parameters(choices.shares, choices.directory)
+    words += [*share.parameters(choices.shares, choices.directory), *choices.placement.linux_words()]
     if choices.append:
         words.append(choices.append)
     if choices.application_arguments:
@@ -171,8 +172,7 @@ def disc_parameters(root: str | None, append: str) -> str:
 def kernel_parameters(choices: Choices) -> str:
     """The µ-kernel's command line."""
     fixed = DEBUGGER_PARAMETERS if choices.debugger else KERNEL_PARAMETERS
-    placed = [placement.SUPERVISOR_TASKS] if choices.linux_place == placement.KERNEL else []
-    return " ".join([*fixed, *placed, choices.kernel_line]).rstrip()
+    return " ".join([*fixed, *choices.placement.kernel_words(), choices.kernel_line]).rstrip()
 
 
 def _kernel(settings: Settings, choices: Choices) -> Path:
@@ -205,7 +205,7 @@ def keel_guest(
         bootconf.read(choices.boot_template),
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
-        linux_place=choices.linux_place,
+        linux_place=choices.placement.linux,
     )
     end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return replace(
@@ -353,8 +353,8 @@ def _check_configuration(choices: Choices) -> None:
         bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="")
     elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:
         raise KeelError("--boot-conf is for Keel, and --native boots without it", "leave one of them out")
-    elif choices.linux_place != placement.TASK:
+    elif choices.placement != Placement():
         raise KeelError("--place is for Keel, and native Linux has the machine for itself", "leave out --place or --native")
-    if choices.linux_place != placement.TASK and "${linux_place}" not in bootconf.read(choices.boot_template):
+    if choices.placement != Placement() and "${linux_place}" not in bootconf.read(choices.boot_template):
         reason = f"--place: {choices.boot_template} does not say 'place ${{linux_place}}'"
         raise KeelError(reason, "write that in Linux's task there, or 'place kernel' and leave out --place")

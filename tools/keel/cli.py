@@ -194,11 +194,11 @@ def _add_run(verbs: Verbs) -> None:
     )
     verb.add_argument(
         "--place",
-        metavar="linux=PLACE",
+        metavar="WHO=WHERE",
         action="append",
         default=[],
-        help=f"where Linux runs on Keel: {placement.TASK}, in user mode in a space of its own (without this option), or "
-        f"{placement.KERNEL}, in supervisor mode in every process's space",
+        help=f"what runs in supervisor mode on Keel: {placement.LINUX}={placement.KERNEL}, Linux, in the spaces of all "
+        f"processes; and besides /PATH={placement.KERNEL}, that program; may be repeated",
     )
     _add_machine(verb)
     verb.add_argument(
@@ -516,7 +516,7 @@ def _choices(options: argparse.Namespace) -> Choices:
     return replace(
         _on_machine(options),
         native=options.native,
-        linux_place=placement.linux_place(options.place),
+        placement=placement.parse(options.place),
         kernel=options.kernel,
         root=options.root,
         gdb=options.gdb,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the parts of a guest are placed: the words of `--place`."""
+"""Where the parts of a guest run: the words of `--place`, which docs/placements.md describes."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .errors import KeelError, Status
 
@@ -9,15 +13,49 @@ TASK, KERNEL = "task", "kernel"
 PLACES = (TASK, KERNEL)
 # The word of the µ-kernel's command line by which the root task may create tasks in supervisor mode.
 SUPERVISOR_TASKS = "supervisor"
+# The limits of Linux's side (linux/arch/l4/kernel/place.c).
+MOST_PROGRAMS = 8
+LONGEST_PATH = 255
+KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}"
 
 
-def linux_place(words: list[str]) -> str:
-    """Where Linux is, by the values of --place in their order."""
-    place = TASK
+@dataclass(frozen=True)
+class Placement:
+    """Where Linux runs on Keel, and the paths of the programs that run in supervisor mode, each in a space of its own."""
+
+    linux: str = TASK
+    programs: tuple[str, ...] = ()
+
+    def kernel_words(self) -> list[str]:
+        """What the µ-kernel's command line says of it."""
+        return [SUPERVISOR_TASKS] if self.linux == KERNEL else []
+
+    def linux_words(self) -> list[str]:
+        """What Linux's command line says of it."""
+        return [f"keel.place={program}={KERNEL}" for program in self.programs]
+
+
+def parse(words: Sequence[str]) -> Placement:
+    """The placement by the values of --place in their order; the last one of Linux's counts."""
+    linux, programs = TASK, list[str]()
     for word in words:
-        who, separator, where = word.partition("=")
-        if not separator or who != LINUX or where not in PLACES:
-            wanted = " or ".join(f"{LINUX}={place}" for place in PLACES)
-            raise KeelError(f"--place {word!r}: nothing can be placed so", f"known are {wanted}", Status.USAGE)
-        place = where
-    return place
+        who, separator, where = word.rpartition("=")
+        if who == LINUX and where in PLACES:
+            linux = where
+        elif separator and who.startswith("/") and where == KERNEL:
+            programs.append(_program(who))
+        else:
+            raise KeelError(f"--place {word!r}: nothing can be placed so", f"known are {KNOWN}", Status.USAGE)
+    if programs and linux != KERNEL:
+        reason = f"--place {programs[0]}={KERNEL}: a program is there only beside Linux"
+        raise KeelError(reason, f"give --place {LINUX}={KERNEL} as well", Status.USAGE)
+    if len(programs) > MOST_PROGRAMS:
+        raise KeelError(f"--place: {len(programs)} programs", f"at most {MOST_PROGRAMS} can be named", Status.USAGE)
+    return Placement(linux, tuple(programs))
+
+
+def _program(path: str) -> str:
+    if any(character.isspace() or character == '"' for character in path) or len(os.fsencode(path)) > LONGEST_PATH:
+        reason = f"--place {path!r}: the path has a blank or a quotation mark, or more than {LONGEST_PATH} bytes"
+        raise KeelError(reason, "give it another name in the root, such as a link", Status.USAGE)
+    return path

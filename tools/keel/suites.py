@@ -29,6 +29,7 @@ from . import (
     machinetests,
     measures,
     packages,
+    placement,
     process,
     reproducible,
     rust,
@@ -385,6 +386,8 @@ SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 DEBIAN_TESTS = "tests/debian"
 ENDURANCE_TESTS = "tests/endurance"
+# Those of Linux and programs in supervisor mode, of which every day has a few.
+COLOCATED_TESTS = "tests/test_place.py"
 # Those of applications in ring 0, which have a kernel of their own.
 UKL_TESTS = "tests/ukl"
 # Of these, the sets of options that are built for them alone.
@@ -397,6 +400,20 @@ def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel."""
     others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS, GDB_TESTS)
     return _booting(settings, "linux", BOTH_SYSTEMS, ("tests", *(f"--ignore={tests}" for tests in others)))
+
+
+# Of the tests that boot Linux, those of what co-location changes: the others are of the command, or of the host's side.
+PLACED_TESTS = ("linux", "programs", "hostile", "hybrid", "interfaces", "devices", "full_account", "power", "restart", "systemd")
+
+
+def colocated(settings: Settings) -> Count:
+    """The tests that boot Linux, with Linux in supervisor mode on Keel."""
+    os.environ["KEEL_PLACE"] = placement.KERNEL
+    try:
+        selection = (*(f"tests/test_{name}.py" for name in PLACED_TESTS), COLOCATED_TESTS)
+        return _booting(settings, "linux-colocated", BOTH_SYSTEMS, selection)
+    finally:
+        del os.environ["KEEL_PLACE"]
 
 
 def debian_suites(settings: Settings) -> Count:
@@ -538,6 +555,7 @@ REST: dict[str, Suite] = {
         for tested in machine.SERVER_LONG
     },
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
+    "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "20 min"),
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
     "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),

@@ -250,6 +250,16 @@ fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
     true
 }
 
+/// The tables of a supervisor task's upper half go with it, but the last slot's.
+#[cold]
+fn end_showing(server: Ref<Task>) {
+    let entries = (UPPER_SLOTS.start..ENTRIES - 1).map(|slot| entry_cell(server.root_table, slot).get());
+    for table in entries.filter(|entry| entry & SHOWN != 0).map(|entry| POOL.index_of(leads_to(entry))) {
+        POOL.page(table).count_entries(-1);
+        drop_if_empty(table);
+    }
+}
+
 /// A thread of a supervisor task met a hole at an address of its upper half. False if its own space
 /// has the same one; otherwise the present space has what it lacked.
 pub fn show_in_present(server: Ref<Task>, address: VirtAddr) -> bool {
@@ -1263,13 +1273,8 @@ pub fn free_all(task: Ref<Task>) {
         }
         work.charge_budget(PAGE_COST);
     }
-    for slot in UPPER_SLOTS.start..ENTRIES - 1 {
-        let entry = entry_cell(task.root_table, slot).get();
-        if entry & SHOWN != 0 {
-            let table = POOL.index_of(leads_to(entry));
-            POOL.page(table).count_entries(-1);
-            drop_if_empty(table);
-        }
+    if task.is_shown() {
+        end_showing(task);
     }
     let (table, level) = walk(task, LAST_SLOT, TOP_LEVEL - 1);
     if level < TOP_LEVEL {

@@ -6,7 +6,7 @@
 //! one, or for an alien thread a frame in memory that it shares with its chief, which is checked
 //! whenever it is used.
 
-use crate::arch::{cpu::cpu, fpu};
+use crate::arch::{cpu::cpu, fpu, tables::Mode};
 use crate::base::{Links, List, PhysAddr, Ref};
 use crate::ipc::{kernel_object::KernelObject, kernel_object::Pending, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
@@ -193,6 +193,8 @@ object! {
         pub half: PhysAddr = task.shown_half().map_or(PhysAddr::NONE, |task| POOL.physical(task.root_table)),
         /// It runs in supervisor mode.
         pub supervisor: bool = task.supervisor,
+        /// What that means at an exit.
+        pub mode: Mode = Mode::of(task.supervisor),
         /// It runs in any space that shows that half, which is its own task's.
         pub any_space: bool = task.is_shown(),
         /// Its task's number.

@@ -15,7 +15,7 @@ use keel_l4::kip::{kip, regions};
 use keel_l4::protocol::boot::{Start, DIRECT_MAP, START_COMMAND_LINE, START_IRQS, START_MAGIC};
 use keel_l4::ranges::Range;
 use keel_l4::task::{create, hand_over, NewTask};
-use keel_l4::{kernel_object, sigma0, thread, utcb, Id};
+use keel_l4::{kernel_object, sigma0, thread, utcb, Error, Id};
 use keel_root::config::{Config, Kind, Place, Quoted, Task, MAX_TASKS};
 use keel_root::grants::{Grants, Gsis};
 use keel_root::hardware::Hardware;
@@ -227,6 +227,15 @@ pub fn start<'a>(
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {
+        if new.supervisor && failure.error == Error::Denied {
+            fail(
+                task,
+                format_args!(
+                    "cannot be placed in the kernel: the µ-kernel's command line lacks the word 'supervisor', \
+                     or the processor lacks SMEP or SMAP"
+                ),
+            );
+        }
         fail(task, format_args!("cannot be started: {what}: {failure}"));
     }
     let kept = regions(kip()).chain(iommu.into_iter().flat_map(Iommu::registers));

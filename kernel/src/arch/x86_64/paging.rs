@@ -211,6 +211,7 @@ fn flush_everywhere() {
 
 /// No processor uses the space with top table `root`, or one that shows its upper half, or knows
 /// anything of it. A supervisor task in the upper half of the space goes on in its own.
+#[inline]
 pub fn leave_table(root: PhysAddr) {
     shoot_down(root);
     let (cpu, half) = (cpu(), cpu().half.get());
@@ -244,10 +245,15 @@ pub fn switch(cpu: &Cpu, root: PhysAddr, half: PhysAddr) {
         // this space's.
         unsafe { write_cr3(value) };
         if half != PhysAddr::NONE && cpu.half_held.get() != half {
-            cpu.half_held.set(half);
-            flush_everywhere();
+            hold_half(cpu, half);
         }
     }
+}
+
+#[cold]
+fn hold_half(cpu: &Cpu, half: PhysAddr) {
+    cpu.half_held.set(half);
+    flush_everywhere();
 }
 
 /// Goes to the kernel's own space.

@@ -36,6 +36,7 @@ unsafe extern "C" {
 
 /// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is not
 /// canonical: SYSRET and IRET would fault.
+#[inline]
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
     let frame = thread.frame();
@@ -52,13 +53,12 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
             return false;
         }
         cpu.exit_ip.set(ip);
-        let (cs, ss) = tables::selectors_of(thread.supervisor);
-        cpu.exit_cs.set(cs as u64);
-        cpu.exit_ss.set(ss as u64);
+        cpu.exit_cs.set(thread.mode.cs);
+        cpu.exit_ss.set(thread.mode.ss);
         // A native thread's system call loses rcx and r11.
         let lost = !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL;
         let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
-        let quick = quick && flags & FLAGS_NEED_IRET == 0 && !thread.supervisor;
+        let quick = quick && flags & thread.mode.flags_need_iret == 0;
         cpu.exit_sysret.set(quick as u64);
     }
     cpu.exit_flags.set(flags);

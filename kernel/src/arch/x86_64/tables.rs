@@ -5,7 +5,7 @@
 use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
-use super::switch::FLAGS_CLEARED;
+use super::switch::{FLAGS_CLEARED, FLAGS_FIXED, FLAGS_NEED_IRET};
 use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
 use crate::object::{io_space, Task, TaskNumber};
 use core::{arch::asm, cell::Cell, mem::offset_of};
@@ -20,14 +20,26 @@ pub const USER_CS32: u16 = 0x23;
 pub const USER_SS: u16 = 0x2b;
 /// User code, 64 bits.
 pub const USER_CS: u16 = 0x33;
-/// Code and stack selectors of a thread that runs 64-bit code.
-pub fn selectors_of(supervisor: bool) -> (u16, u16) {
-    if supervisor {
-        (KERNEL_CS, KERNEL_SS)
-    } else {
-        (USER_CS, USER_SS)
+/// What an exit to 64-bit code of a thread needs to know of its privilege level.
+pub struct Mode {
+    /// Its code selector.
+    pub cs: u64,
+    /// Its stack selector.
+    pub ss: u64,
+    /// It cannot be resumed by SYSRET if its flags have any of these.
+    pub flags_need_iret: u64,
+}
+
+impl Mode {
+    /// Of user mode, or of supervisor mode, which SYSRET never resumes.
+    pub const fn of(supervisor: bool) -> Mode {
+        match supervisor {
+            false => Mode { cs: USER_CS as u64, ss: USER_SS as u64, flags_need_iret: FLAGS_NEED_IRET },
+            true => Mode { cs: KERNEL_CS as u64, ss: KERNEL_SS as u64, flags_need_iret: FLAGS_FIXED },
+        }
     }
 }
+
 /// Task state segment.
 const TSS: u16 = 0x40;
 /// First of the three thread-local descriptors.

@@ -69,6 +69,7 @@ static void l4_start_program(struct pt_regs *regs, unsigned long ip, unsigned lo
 void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
 {
 	l4_start_program(regs, ip, sp, __USER_CS);
+	l4_place_program();
 }
 EXPORT_SYMBOL_GPL(start_thread);
 

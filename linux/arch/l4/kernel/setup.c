@@ -117,8 +117,9 @@ void __init setup_arch(char **cmdline)
 	*cmdline = boot_command_line;
 	l4_map_ports(0, PORTS_LOG2);
 	l4_console_init();
-	pr_info("Linux as an L4 server: root task %lx, first task %lu, %lu interrupt lines\n",
-		keel_start->root, keel_start->task_first, keel_start->irq_count);
+	pr_info("Linux as an L4 server%s: root task %lx, first task %lu, %lu interrupt lines\n",
+		keel_entry ? " in supervisor mode" : "", keel_start->root,
+		keel_start->task_first, keel_start->irq_count);
 
 	setup_initial_init_mm(_stext, _etext, _edata, _end);
 	if (keel_start->priority < L4_LEAST_PRIORITY)

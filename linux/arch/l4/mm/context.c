@@ -74,6 +74,8 @@ static int l4_task_make(struct mm_struct *mm)
 	bool again = true;
 	int number;
 
+	if (mm->context.supervisor)
+		flags |= KEEL_TASK_SUPERVISOR;
 	do {
 		number = l4_number_alloc();
 		if (number < 0)
@@ -107,7 +109,10 @@ int l4_mm_prepare(struct mm_struct *mm)
 	return error;
 }
 
-/* A new mm has no L4 task; the call of l4_tables_freed() gives it its first generation. */
+/*
+ * A new mm has no L4 task; that of a fork is in supervisor mode as the one that it is a copy of. The
+ * call of l4_tables_freed() gives it its first generation.
+ */
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.keel_task = 0;

@@ -183,11 +183,14 @@ compat_entry:
 # save_after_vector pushes on, vector, error code, ip, cs, flags, sp, ss.
 .set ERROR_CODE, 16
 
-# Goes to `kernel` if the kernel was interrupted, at privilege level 0. Otherwise it was a thread in
+# Goes to `kernel` if the kernel was interrupted, at privilege level 0: always, if no thread may be in
+# supervisor mode. Otherwise it was a thread in
 # supervisor mode, or supervisor_exit: the words say user mode from here on. A thread's ip never lies
 # in the kernel's text, and the instructions that have no kernel's gs any more are in supervisor_exit,
 # after all other text (link.ld). Stack: vector, error code, ip, cs, flags, sp, ss.
 .macro from_level_0 kernel
+    test dword ptr [{words_given}], {SUPERVISOR_TASKS}
+    jz \kernel
     cmp qword ptr [rsp + 16], offset supervisor_exit
     jae .Lsupervisor_\@
     cmp qword ptr [rsp + 16], offset _text

@@ -91,6 +91,8 @@ assembly!([
     CODE_PRESENT = const fault::code::PRESENT,
     CODE_WRITE = const fault::code::WRITE,
     CODE_FETCH = const fault::code::FETCH,
+    SUPERVISOR_TASKS = const 1u32 << facts::Word::Supervisor as u32,
+    words_given = sym facts::WORDS_GIVEN,
     slow_syscall = sym system_call,
     answering_syscall = sym answering_system_call,
     map_page = sym fast::map_page,

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where a program runs, and what it reaches there.
+ *
+ *   place level		prints the privilege level of the program, of a thread, a signal handler,
+ *				a child, and of what the child executes, and that faults, the FPU and
+ *				traps work in it
+ *   place probe ADDRESS...	reads, writes, executes, prefetches each address and hands it to the
+ *				kernel; each fault, and each call that does not refuse, is counted
+ *   place forbidden		tries privileged instructions in the program
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Bits 0 and 1 of a code selector. */
+#define LEVEL_MASK 3
+#define BYTES 8
+
+static sigjmp_buf back;
+static volatile int level_in_handler = -1, last_signal;
+
+static int level(void)
+{
+	unsigned long cs;
+
+	__asm__ volatile("mov %%cs, %0" : "=r"(cs));
+	return cs & LEVEL_MASK;
+}
+
+static void caught(int number)
+{
+	level_in_handler = level();
+	last_signal = number;
+	siglongjmp(back, 1);
+}
+
+static void counted(int number)
+{
+	level_in_handler = level();
+	last_signal = number;
+}
+
+static void *in_thread(void *result)
+{
+	*(int *)result = level();
+	return NULL;
+}
+
+/* Runs something that must raise this signal; whether it did. */
+static int raises(int number, void (*what)(uint64_t), uint64_t argument)
+{
+	last_signal = 0;
+	if (!sigsetjmp(back, 1)) {
+		what(argument);
+		return 0;
+	}
+	return last_signal == number;
+}
+
+static void read_at(uint64_t address)
+{
+	(void)*(volatile uint64_t *)address;
+}
+
+static void write_at(uint64_t address)
+{
+	*(volatile uint64_t *)address = address;
+}
+
+static void jump_to(uint64_t address)
+{
+	((void (*)(void))address)();
+}
+
+static void breakpoint(uint64_t unused)
+{
+	(void)unused;
+	__asm__ volatile("int3");
+}
+
+static void undefined(uint64_t unused)
+{
+	(void)unused;
+	__asm__ volatile("ud2");
+}
+
+static void step(uint64_t unused)
+{
+	(void)unused;
+	__asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tnop" ::: "memory", "cc");
+}
+
+static void interrupts_off(uint64_t unused)
+{
+	(void)unused;
+	__asm__ volatile("cli");
+}
+
+static void read_cr0(uint64_t unused)
+{
+	(void)unused;
+	__asm__ volatile("mov %%cr0, %%rax" ::: "rax");
+}
+
+static void read_register(uint64_t number)
+{
+	__asm__ volatile("rdmsr" :: "c"(number) : "rax", "rdx");
+}
+
+static int levels(const char *other)
+{
+	double sum = 0;
+	pthread_t thread;
+	int in, status, number;
+	pid_t child;
+
+	printf("program %d\n", level());
+	pthread_create(&thread, NULL, in_thread, &in);
+	pthread_join(thread, NULL);
+	printf("thread %d\n", in);
+	signal(SIGUSR1, counted);
+	raise(SIGUSR1);
+	printf("handler %d\n", level_in_handler);
+	for (number = 1; number <= 1000; number++) {
+		sum += 1.0 / number;
+		getppid();
+	}
+	printf("fpu %.6f\n", sum);
+	for (number = 1; number < NSIG; number++)
+		signal(number, caught);
+	printf("null read %d write %d jump %d\n", raises(SIGSEGV, read_at, 0), raises(SIGSEGV, write_at, 0),
+	       raises(SIGSEGV, jump_to, 0));
+	printf("breakpoint %d undefined %d step %d\n", raises(SIGTRAP, breakpoint, 0), raises(SIGILL, undefined, 0),
+	       raises(SIGTRAP, step, 0));
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		printf("child %d\n", level());
+		fflush(stdout);
+		execl(other, other, "only", NULL);
+		_exit(1);
+	}
+	waitpid(child, &status, 0);
+	printf("ended %d\n", status);
+	return 0;
+}
+
+static int probe(char **addresses)
+{
+	char bytes[BYTES] = { 0 };
+	int pipes[2], tries = 0, held = 0;
+
+	signal(SIGSEGV, caught);
+	signal(SIGBUS, caught);
+	if (pipe(pipes) || write(pipes[1], bytes, sizeof(bytes)) != sizeof(bytes))
+		return 1;
+	for (; *addresses; addresses++) {
+		uint64_t address = strtoull(*addresses, NULL, 16);
+		int results[] = {
+			raises(SIGSEGV, read_at, address),
+			raises(SIGSEGV, write_at, address),
+			raises(SIGSEGV, jump_to, address),
+			write(pipes[1], (void *)address, BYTES) < 0 && errno == EFAULT,
+			read(pipes[0], (void *)address, BYTES) < 0 && errno == EFAULT,
+		};
+
+		__asm__ volatile("prefetcht0 (%0)\n\tprefetchw (%0)" :: "r"(address));
+		for (unsigned int i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+			tries++;
+			held += results[i];
+			if (!results[i])
+				printf("%s: try %u was not refused\n", *addresses, i);
+		}
+	}
+	printf("%d of %d tries refused\n", held, tries);
+	return held != tries;
+}
+
+static int forbidden(void)
+{
+	const uint64_t lstar = 0xc0000082;
+
+	signal(SIGSEGV, caught);
+	printf("cli %d cr0 %d msr %d\n", raises(SIGSEGV, interrupts_off, 0), raises(SIGSEGV, read_cr0, 0),
+	       raises(SIGSEGV, read_register, lstar));
+	return 0;
+}
+
+int main(int count, char **words)
+{
+	if (count > 2 && !strcmp(words[1], "level"))
+		return levels(words[2]);
+	if (count > 2 && !strcmp(words[1], "probe"))
+		return probe(words + 2);
+	if (count > 1 && !strcmp(words[1], "forbidden"))
+		return forbidden();
+	printf("other %d\n", level());
+	return 0;
+}
