@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Linux in supervisor mode, in the upper half of every process's space, and programs there too (docs/placements.md)."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
-from conftest import PLACED, Result, keel, run_in_tests, together
+from conftest import GRACE_S, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
+from stub import ADDRESS, STACK, Stub, stopped
+from stub import LIMIT_S as STUB_LIMIT_S
 
 LIMIT_S = 120
 COLOCATED = ["--place", "linux=kernel"]
@@ -94,3 +99,79 @@ def test_a_native_task_is_not_placed_so() -> None:
     result = keel("run", "--native", *COLOCATED, "--exec", "true")
     assert result.status != 0
     assert "--place is for Keel" in result.last_error_line()
+
+
+# A program whose system calls the stub stops at, and the first of them in Linux.
+CALLS = "perl -e 'getppid for 1 .. 1000; print \"done\\n\"'"
+SERVED = "__x64_sys_getppid"
+SERVER = LINUX / "l4" / "vmlinux"
+KERNEL = REPOSITORY / "build" / "keel" / "kernel.elf"
+# More instructions than a direct call, its service and its answer have.
+CALL_STEPS = 3000
+STI_BYTES = 1
+# The local APIC's register for LINT1 in the µ-kernel's map, and MOV DWORD PTR [RAX], NMI: LINT1 is an NMI.
+LINT1 = 0xFFFF_8000_FEE0_0360
+STORE_NMI = bytes.fromhex("c70000040000")
+# A loop of DEC RCX and JNZ that lasts longer than a tick of Linux's clock.
+LOOP = bytes.fromhex("48ffc975fb")
+TURNS = 100_000_000
+RAX, RCX = 0, 2
+IRETQ_BYTES = 2
+
+
+def symbols(file: Path) -> dict[str, int]:
+    """The addresses of a file's symbols."""
+    listed = subprocess.run(["nm", str(file)], stdout=subprocess.PIPE, check=True, text=True).stdout
+    return {name: int(address, 16) for address, _, name in (line.split() for line in listed.splitlines())}
+
+
+def execute(stub: Stub, room: int, code: bytes, number: int, value: int) -> None:
+    """Code that the guest executes at an address with room for it, with a value in one register; then all is as before."""
+    registers = stub.registers()
+    stub.write(room, code)
+    stub.set_register(number, value)
+    stub.set_register(ADDRESS, room)
+    stub.run_to(room + len(code))
+    stub.set_registers(registers)
+
+
+@pytest.mark.parametrize("program", ["", "--place=/usr/bin/perl=kernel"], ids=["user", "supervisor"])
+def test_interrupts_at_the_entries_and_exits(tmp_path: Path, program: str) -> None:
+    """An NMI at each instruction of a call, and between STI and the jump an NMI and an interrupt after it."""
+    known = symbols(KERNEL)
+    jump, nmi = known["supervisor_exit"] + STI_BYTES, known["nmi_entry"]
+    stubs = range(known["vector_stubs"], known["vector_stubs"] + 256 * 16)
+    words = ["run", *COLOCATED, *filter(None, [program]), "--exec", CALLS]
+    with stopped(tmp_path, words) as (child, stub, monitor):
+        # Interrupts come while single steps are made.
+        assert stub.ask("Qqemu.sstep=1") == "OK"
+        stub.run_to(symbols(SERVER)[SERVED])
+        # The µ-kernel masks NMIs. Here interrupts are off.
+        stub.run_to(known["supervisor_up_syscall_entry"])
+        execute(stub, nmi + IRETQ_BYTES, STORE_NMI, RAX, LINT1)
+        for _ in range(3):
+            stub.run_to(jump)
+            monitor.ask("inject-nmi")
+            stub.run_to(nmi)
+            assert stub.word(stub.register(STACK)) == jump
+            # An interrupt of the clock is pending when the NMI is over.
+            execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, TURNS)
+            assert stub.step() == jump
+            assert stub.step() in stubs
+            assert stub.word(stub.register(STACK)) == jump
+        taken = 0
+        stub.run_to(symbols(SERVER)[SERVED])
+        for _ in range(CALL_STEPS):
+            before = stub.register(ADDRESS)
+            if before in range(known["_text"], known["_constants"]):
+                monitor.ask("inject-nmi")
+                taken += 1
+                if stub.step() != nmi:
+                    # The step was made before the NMI was seen.
+                    assert stub.step() == nmi
+                stub.step()
+            stub.step()
+        assert taken > 100
+        assert stub.ask("D") == "OK"
+        output, _ = child.communicate(timeout=STUB_LIMIT_S + GRACE_S)
+    assert (child.returncode, output) == (0, b"done\n")
