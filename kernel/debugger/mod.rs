@@ -164,8 +164,7 @@ fn command(line: &str) -> Option<()> {
             let (how, address) = (next()?, next().map_or(Some(0), number)?);
             if let Some(word) = next() {
                 let task = task(word)?;
-                let half = task.shown_half().map_or(PhysAddr::NONE, |half| POOL.physical(half.root_table));
-                paging::switch(cpu::cpu(), POOL.physical(task.root_table), half);
+                paging::switch(cpu::cpu(), POOL.physical(task.root_table), task.half());
             }
             touch(how, address)?;
             log!("nothing stopped it");

@@ -29,9 +29,6 @@ pub mod code {
 /// Handles a page fault of a user thread: sends it to the pager, or maps the page in sigma0.
 #[inline]
 pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
-    if thread.any_space && space::show_in_present(thread.task, address) {
-        return;
-    }
     let frame = thread.frame();
     frame.vector.set(VECTOR_PF);
     frame.error_code.set(error_code);

@@ -246,6 +246,7 @@ fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
         POOL.page(POOL.index_of(leads_to(entry))).count_entries(1);
         cell.set(entry | SHOWN);
     }
+    debug_assert!(shown.get() & MAPPED == 0);
     shown.set(leads_to(entry).raw() | PRESENT | WRITE);
     true
 }

@@ -4,8 +4,8 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
-use crate::arch::paging::{SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
-use crate::base::{nospec::nospec, Global, Links, List, Ref, VirtAddr};
+use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
+use crate::base::{facts, nospec::nospec, Global, Links, List, PhysAddr, Ref, VirtAddr};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::{cell::Cell, ops::Range};
@@ -284,6 +284,16 @@ impl Ref<Task> {
     /// The task whose upper half its space shows: itself, or its chief.
     pub fn shown_half(self) -> Option<Ref<Task>> {
         Some(self).filter(|task| task.is_shown()).or(self.chief.filter(|chief| chief.is_shown()))
+    }
+
+    /// What `paging::switch` has to know of its upper half. Where no task can run in supervisor mode
+    /// that is nothing.
+    pub fn half(self) -> PhysAddr {
+        match self.shown_half() {
+            Some(task) => POOL.physical(task.root_table),
+            None if self.upper && facts::has_word(facts::Word::Supervisor) => OWN_HALF,
+            None => PhysAddr::NONE,
+        }
     }
 
     /// Whether this task is `task`'s creator.

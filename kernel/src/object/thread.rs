@@ -189,8 +189,8 @@ object! {
         pub chief: u64 = task.chief.map_or(0, |chief| chief.as_ptr() as u64),
         /// Physical address of its space's top table.
         pub space: PhysAddr = POOL.physical(task.root_table),
-        /// Top table of the supervisor task whose upper half that space shows, or none.
-        pub half: PhysAddr = task.shown_half().map_or(PhysAddr::NONE, |task| POOL.physical(task.root_table)),
+        /// Top table of the supervisor task whose upper half that space shows, OWN_HALF, or none.
+        pub half: PhysAddr = task.half(),
         /// It runs in supervisor mode.
         pub supervisor: bool = task.supervisor,
         /// What that means at an exit.

@@ -30,7 +30,7 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
 fn may_give(chief: Ref<Task>, plan: &Plan) -> bool {
     let protects = cpuid::has(Feature::Smep) && cpuid::has(Feature::Smap);
     match (plan.supervisor, plan.upper) {
-        (_, true) if chief.is_shown() => false,
+        (_, upper) if chief.is_shown() && (upper || plan.area > USER_END) => false,
         (true, false) => chief.is_shown(),
         (true, true) => {
             let lower = plan.area != 0 && plan.area < USER_END;

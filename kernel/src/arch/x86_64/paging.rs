@@ -215,10 +215,11 @@ fn flush_everywhere() {
 pub fn leave_table(root: PhysAddr) {
     shoot_down(root);
     let (cpu, half) = (cpu(), cpu().half.get());
-    if half == root || cpu.space.get() == root && half == PhysAddr::NONE {
-        leave(cpu);
-    } else if cpu.space.get() == root {
-        switch(cpu, half, half);
+    let elsewhere = half != root && half != PhysAddr::NONE && half != OWN_HALF;
+    match cpu.space.get() == root || half == root {
+        true if elsewhere => switch(cpu, half, half),
+        true => leave(cpu),
+        false => {}
     }
     if cpu.half_held.get() == root {
         cpu.half_held.set(PhysAddr::NONE);
@@ -233,8 +234,12 @@ pub fn flush_all(root: PhysAddr) {
     switch(cpu(), space, half);
 }
 
+/// In place of the supervisor task's top table: the space has memory of its own in the upper half,
+/// in user mode, where global translations of such a task must not be.
+pub const OWN_HALF: PhysAddr = PhysAddr::new(1);
+
 /// Makes the space with top table `root` the present one. `half`: top table of the supervisor task
-/// whose upper half it shows, or none.
+/// whose upper half it shows, `OWN_HALF`, or none.
 #[inline]
 pub fn switch(cpu: &Cpu, root: PhysAddr, half: PhysAddr) {
     if cpu.space.get() != root {
@@ -252,8 +257,10 @@ pub fn switch(cpu: &Cpu, root: PhysAddr, half: PhysAddr) {
 
 #[cold]
 fn hold_half(cpu: &Cpu, half: PhysAddr) {
-    cpu.half_held.set(half);
-    flush_everywhere();
+    let held = if half == OWN_HALF { PhysAddr::NONE } else { half };
+    if cpu.half_held.replace(held) != held {
+        flush_everywhere();
+    }
 }
 
 /// Goes to the kernel's own space.

@@ -12,6 +12,8 @@
 #include <linux/init.h>
 #include <linux/mm.h>
 #include <linux/namei.h>
+#include <linux/ratelimit.h>
+#include <linux/sched/coredump.h>
 #include <linux/sched/mm.h>
 #include <asm/hypercall.h>
 #include <asm/l4.h>
@@ -71,7 +73,10 @@ void l4_place_program(void)
 	if (i == l4_placed_count)
 		return;
 	mm->context.supervisor = capable(CAP_SYS_RAWIO);
-	if (!mm->context.supervisor)
-		pr_notice("keel: %s[%d] runs in user mode: it lacks CAP_SYS_RAWIO\n",
-			  current->comm, task_pid_nr(current));
+	if (mm->context.supervisor)
+		/* It may give up the capability later: who traces it needs another one. */
+		set_dumpable(mm, SUID_DUMP_DISABLE);
+	else
+		pr_notice_ratelimited("keel: %s[%d] runs in user mode: it lacks CAP_SYS_RAWIO\n",
+				      current->comm, task_pid_nr(current));
 }

@@ -226,7 +226,10 @@
     mov rdx, gs:[CPU_half]
     test rdx, rdx
     jz .Lhalf_is_held_\@
-    cmp rdx, gs:[CPU_half_held]
+    cmp rdx, {OWN_HALF}
+    jne .Lhalf_is_shown_\@
+    xor edx, edx
+.Lhalf_is_shown_\@: cmp rdx, gs:[CPU_half_held]
     je .Lhalf_is_held_\@
     mov gs:[CPU_half_held], rdx
     mov rax, cr4
@@ -310,10 +313,9 @@
     change_bases rdi, r15, \locks
     mov rsp, r8
     # No interrupt before supervisor_exit.
-    xor r11d, {FLAG_IF}
     push r11
+    btr qword ptr [rsp], {FLAG_IF_BIT}
     popfq
-    xor r11d, {FLAG_IF}
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     jmp supervisor_exit
     .endif

@@ -6,13 +6,13 @@ pub mod direct;
 pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, fpu, lookup, print::log, regs::*, switch::*, tables, tables::*};
+use crate::arch::{apic, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fault, kernel_object};
 use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
 use crate::sys::{leave, panic, syscall};
-use crate::{base::*, debugger, object::Thread, sched};
+use crate::{base::*, debugger, mm::space, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
 use keel_abi::{call::*, fpage::*, ids::*, Frame, Tag, Utcb};
@@ -57,7 +57,8 @@ assembly!([
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
     CR4_PGE = const CR4_PGE,
-    FLAG_IF = const FLAG_IF,
+    FLAG_IF_BIT = const FLAG_IF.ilog2(),
+    OWN_HALF = const paging::OWN_HALF.raw(),
     CHECKED = const debugger::ON as u32,
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::HELD,
     CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
@@ -171,13 +172,15 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
                 fault::alien_call(thread, GATE_INT80);
             }
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
+            VECTOR_PF if thread.any_space && sees_more(cpu, thread) => {}
             VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
             VECTOR_NM => {
                 if fpu::switch_on(thread).is_err() {
                     fault::exception(thread, vector, error_code, 0);
                 }
             }
-            VECTOR_GP if tables::load_ports(thread.task) => {}
+            // In supervisor mode no port is refused; a bitmap would stay for the process that is next.
+            VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
             VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
             _ => fault::exception(thread, vector, error_code, 0),
         }
@@ -185,6 +188,12 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
         take_dr6();
     }
     leave(cpu)
+}
+
+/// A thread that runs in any space that shows its half met a hole. Whether it is to try again: the
+/// processor left such a space while it waited for the locks, or the space now shows more.
+fn sees_more(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+    cpu.half.get() != thread.half || space::show_in_present(thread.task, VirtAddr::new(read_cr2()))
 }
 
 /// Reads the status of debug exceptions, and clears it: the next one's is its own.

@@ -150,7 +150,8 @@ static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 		asm volatile("leaq 1f(%%rip), %%rcx\n\t"
 			     "movl %[fixed], %%r11d\n\t"
 			     "cli\n\t"
-			     "jmp *keel_entry(%%rip)\n"
+			     "jmp *keel_entry(%%rip)\n\t"
+			     "syscall\n"	/* where a restarted call begins again */
 			     "1:"
 			     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
 			       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
