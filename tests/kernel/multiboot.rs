@@ -20,8 +20,8 @@ fn a_long_map_is_cut_down() {
         }
         information.settle();
         let Information { ram, reserved, lost, .. } = information;
-        assert_eq!(lost.is_some(), count > MOST_SMALL_PAGES as u64, "{count}");
-        assert!(ram.iter().count() + reserved.iter().count() <= MOST_SMALL_PAGES, "{count}");
+        assert_eq!(lost.is_some(), count > MOST_PIECES as u64, "{count}");
+        assert!(ram.iter().count() + reserved.iter().count() <= MOST_PIECES, "{count}");
         assert!(count > 100 || ram.total() >= count / 4 * PIECE, "{count}: {} bytes of RAM", ram.total());
         for number in 0..count {
             let piece = Range::new(number * PIECE, (number + 1) * PIECE);

@@ -108,13 +108,6 @@ pub fn leave_pager(thread: Ref<Thread>) {
     }
 }
 
-/// Raises a page fault for an address in a thread's space at which a string transfer needs a page.
-/// The thread need not be the current one.
-pub fn missing_page(thread: Ref<Thread>, address: VirtAddr, write: bool, present: bool) {
-    let access = if write { code::WRITE } else { 0 };
-    page_fault(thread, address, access | if present { code::PRESENT } else { 0 });
-}
-
 /// Sends an exception of a user thread to its handler. The frame gets vector, error code and DR6.
 pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
     let frame = thread.frame();

@@ -39,7 +39,7 @@
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
 use crate::ipc::strings::{Step, StringItems};
-use crate::ipc::{fault, ipc, strings};
+use crate::ipc::{fault, fault::code, ipc, strings};
 use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
 use core::cell::Cell;
@@ -309,7 +309,8 @@ fn page_missing(owner: Ref<Thread>, other: Ref<Thread>, active: Ref<Thread>, at:
         other.utcb().map_or((0, 0), |utcb| (utcb.send_fault_timeout.get(), utcb.receive_fault_timeout.get()));
     let (allowed, error) = if write { (of_sends, Error::SendFault) } else { (of_receives, Error::ReceiveFault) };
     let Ok(end) = ipc::deadline(TIMEOUT_UTCB, allowed) else { return error.into() };
-    fault::missing_page(owner, address, write, present);
+    let access = if write { code::WRITE } else { 0 };
+    fault::page_fault(owner, address, access | if present { code::PRESENT } else { 0 });
     // sigma0's page was mapped by the kernel at once, and no thread waits; without a pager the
     // transfer has ended.
     if owner.has(Flags::TRANSFER) && waits_for_pager(owner) {

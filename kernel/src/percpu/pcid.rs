@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Pcids of translations (PCID): a processor that comes back to a space finds those that it had.
+//! Tags of translations (PCID): a processor that comes back to a space finds those that it had.
 //!
 //! Whoever changes a space makes all processors forget it that are not in it, or drops what they
 //! hold of it (`paging`).

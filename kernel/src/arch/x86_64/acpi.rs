@@ -102,16 +102,6 @@ pub fn madt(rsdp: u64) -> Madt {
     acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::none()).or_default()
 }
 
-/// Where the HPET's registers are, if there is one.
-pub fn hpet(rsdp: u64) -> Option<u64> {
-    acpi::find_map(rsdp, b"HPET", &mut bytes, parse_hpet)
-}
-
-/// The port of the PM timer, if there is one.
-pub fn pm_timer(rsdp: u64) -> Option<u16> {
-    acpi::find_map(rsdp, b"FACP", &mut bytes, parse_pm_timer)
-}
-
 /// Whether a device can have its registers in the page at an address that a table names: one that
 /// is mapped from the start, above the kernel, and not RAM's.
 pub fn can_be_registers(address: u64, ram: &Memory) -> bool {
@@ -163,13 +153,15 @@ const IN_MEMORY: u8 = 0;
 const IN_PORTS: u8 = 1;
 const GENERIC_ADDRESS: usize = 4;
 
-fn parse_hpet(table: &[u8]) -> Option<u64> {
+/// Where the HPET's registers are, by its table.
+pub fn parse_hpet(table: &[u8]) -> Option<u64> {
     const ADDRESS: usize = 40;
     let address = number(table, ADDRESS + GENERIC_ADDRESS, 8)?;
     (table[ADDRESS] == IN_MEMORY && address != 0).then_some(address)
 }
 
-fn parse_pm_timer(table: &[u8]) -> Option<u16> {
+/// The port of the PM timer, by the FADT.
+pub fn parse_pm_timer(table: &[u8]) -> Option<u16> {
     const PORT: usize = 76;
     const FLAGS: usize = 112;
     const ADDRESS: usize = 208;

@@ -243,10 +243,7 @@ pub fn init_local() {
 
 /// This processor's local APIC's id.
 pub fn own_id() -> u32 {
-    match STATE.local.get() {
-        0 => read_local(local::ID),
-        _ => read_local(local::ID) >> 24,
-    }
+    read_local(local::ID) >> if STATE.local.get() == 0 { 0 } else { 24 }
 }
 
 /// Ids of the local APICs that the firmware names and that can be reached.
@@ -349,16 +346,11 @@ pub fn end_of_interrupt() {
     write_local(local::END, 0);
 }
 
-/// Sets the timer for a kernel time; `u64::MAX` stops it. A time that has passed fires at once.
+/// Sets the timer for a kernel time. A time that has passed fires at once.
 #[inline(never)]
 pub fn set_timer(time: u64) {
-    let count = match time {
-        u64::MAX => 0,
-        _ => {
-            let ns = time.saturating_sub(clock::now()).min(crate::debugger::LONGEST_TIMER_NS);
-            (ns * STATE.hz.get() / 1_000_000_000 + 1).min(u32::MAX as u64) as u32
-        }
-    };
+    let ns = time.saturating_sub(clock::now()).min(crate::debugger::LONGEST_TIMER_NS);
+    let count = (ns * STATE.hz.get() / clock::NS_PER_S + 1).min(u32::MAX as u64) as u32;
     write_local(local::TIMER_COUNT, count);
 }
 

@@ -15,7 +15,7 @@ const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
 pub const HEADER_FLAGS: u32 = 1 | 1 << 1 | 1 << 16;
 /// Pieces of memory that are left, of RAM and of others: from `Memory`'s room for pieces, modules
 /// and what is the kernel's are cut out.
-const MOST_SMALL_PAGES: usize = 64;
+const MOST_PIECES: usize = 64;
 /// Longest command line that is looked at.
 const MAX_TEXT: usize = 4096;
 /// The kind of a framebuffer whose pixels are colours.
@@ -56,7 +56,7 @@ impl Information {
         let mut information = Information::default();
         match LOADER_MAGIC.iter().position(|known| *known == magic)? {
             0 => information.take_fields(address)?,
-            _ => information.take_pcids(address)?,
+            _ => information.take_tags(address)?,
         }
         information.settle();
         Some(information)
@@ -76,7 +76,7 @@ impl Information {
             }
         }
         let all = *ram;
-        self.lost = limit(&all, ram, reserved, MOST_SMALL_PAGES);
+        self.lost = limit(&all, ram, reserved, MOST_PIECES);
     }
 
     /// Version 1: a bit of the flags says whether a field is there.
@@ -102,7 +102,7 @@ impl Information {
     }
 
     /// Version 2. The texts lie in the list itself, which therefore is nobody's memory.
-    fn take_pcids(&mut self, address: u64) -> Option<()> {
+    fn take_tags(&mut self, address: u64) -> Option<()> {
         const COMMAND_LINE: u64 = 1;
         const MODULE: u64 = 3;
         const MEMORY_MAP: u64 = 6;

@@ -110,7 +110,7 @@ pub fn table(physical: PhysAddr) -> *mut u64 {
     direct(physical).cast()
 }
 
-/// Pcids translations on this processor where CPUID offers it and the command line does not object.
+/// Tags translations on this processor where CPUID offers it and the command line does not object.
 /// CR3's low bits are 0. The entries that clear no registers, which are for measuring alone, know
 /// no tags.
 pub fn use_pcids(cpu: &Cpu) {

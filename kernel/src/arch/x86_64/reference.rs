@@ -5,7 +5,7 @@
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::{acpi, cpuid, direct, paging, print::log, regs::*};
 use crate::base::{facts::Memory, PhysAddr};
-use keel_abi::word::Word;
+use keel_abi::{acpi::find_map, word::Word};
 
 /// Frequency of the PIT in Hz (Intel 8254).
 const PIT_HZ: u64 = 1_193_182;
@@ -108,7 +108,8 @@ fn hpet(rsdp: u64, ram: &Memory) -> Option<u64> {
     const CONFIGURATION: u64 = 0x10;
     const COUNTER: u64 = 0xf0;
     const ON: u32 = 1;
-    let base = PhysAddr::new(acpi::hpet(rsdp).filter(|base| acpi::can_be_registers(*base, ram))?);
+    let base = find_map(rsdp, b"HPET", &mut acpi::bytes, acpi::parse_hpet);
+    let base = PhysAddr::new(base.filter(|base| acpi::can_be_registers(*base, ram))?);
     // SAFETY: a device's registers, by the table and as the address is not RAM's.
     unsafe { paging::make_uncached(base) };
     let register = |at: u64| direct(base + at).cast::<u32>();
@@ -129,7 +130,7 @@ fn hpet(rsdp: u64, ram: &Memory) -> Option<u64> {
 
 /// Measures with ACPI's PM timer.
 fn pm_timer(rsdp: u64) -> Option<u64> {
-    let port = acpi::pm_timer(rsdp)?;
+    let port = find_map(rsdp, b"FACP", &mut acpi::bytes, acpi::parse_pm_timer)?;
     // SAFETY: reading the timer has no effect.
     let count = || unsafe { inl(port) } as u64;
     let reference = Reference { hz: PM_TIMER_HZ, mask: PM_TIMER_BITS, start: &count, read: &|| Some(count()) };

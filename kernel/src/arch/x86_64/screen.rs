@@ -78,7 +78,7 @@ pub fn init(framebuffer: &[u64; 4], has_text: bool) {
 }
 
 /// The same for a framebuffer above 4 GB, when the kernel's tables can be extended.
-pub fn init_cross_clan(framebuffer: &[u64; 4]) {
+pub fn init_above_4_gb(framebuffer: &[u64; 4]) {
     let far = of(framebuffer).filter(|(_, range)| range.end > BOOT_MAPPED && paging::map_screen(*range));
     if let Some((screen, _)) = far {
         SCREEN.set(Some(screen));
