@@ -107,7 +107,7 @@ SERVED = "__x64_sys_getppid"
 SERVER = LINUX / "l4" / "vmlinux"
 KERNEL = REPOSITORY / "build" / "keel" / "kernel.elf"
 # More instructions than a direct call, its service and its answer have.
-CALL_STEPS = 3000
+CALL_STEPS = 600
 STI_BYTES = 1
 # The local APIC's register for LINT1 in the µ-kernel's map, and MOV DWORD PTR [RAX], NMI: LINT1 is an NMI.
 LINT1 = 0xFFFF_8000_FEE0_0360
