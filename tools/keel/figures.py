@@ -61,7 +61,7 @@ KNOWN = {
     "page-fault-two-spaces": Known(588, sel4=2_395, pistachio=1_533),
     "page-fault-and-registers-two-spaces": Known(639),
     "exception-one-space": Known(1_305),
-    "exception-two-spaces": Known(1_290, sel4=1_249),
+    "exception-two-spaces": Known(1_300, sel4=1_249),
     "interrupt-one-space": Known(508),
     "interrupt-two-spaces": Known(512),
     "foreign-call-in": Known(100),
