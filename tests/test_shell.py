@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, SYSTEMS, keel, run_guest, run_options
 
-POWERED_OFF, REBOOTED, INTERRUPTED = 110, 111, 130
+POWERED_OFF, REBOOTED, PANICKED, INTERRUPTED = 110, 111, 112, 130
 # A shell reports 130 for both. Before there is anything to clean up, the signal itself ends the command.
 ENDS_OF_INTERRUPTED = (INTERRUPTED, -signal.SIGINT)
 PROMPT = b"root@keel:~# "

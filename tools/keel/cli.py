@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from . import configuration, imageformat, machine, manual, process, share, slot, timing, uklapps
+from . import configuration, detached, imageformat, machine, manual, process, share, slot, timing, uklapps
 from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
@@ -537,6 +537,12 @@ def main(arguments: list[str]) -> int:
     """Run the command; returns its exit status."""
     for number in ENDING:
         signal.signal(number, _interrupt)
+    status = _status(arguments)
+    detached.note_status(status)
+    return status
+
+
+def _status(arguments: list[str]) -> int:
     try:
         return int(_dispatch(_parse(configuration.with_defaults(arguments, make_parser))))
     except KeelError as error:
