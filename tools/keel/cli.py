@@ -2,11 +2,12 @@
 """Arguments and help of `./keel`; what a verb does is in commands/."""
 
 import argparse
+import difflib
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -452,9 +453,9 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.verb in configuration.IGNORING:
         configuration.ignore()
     actions: dict[str, Callable[[], int | None]] = {
-        "build": lambda: build_command.build(settings, _known(options.target, [*build_command.TARGETS, *build_command.MORE])),
+        "build": lambda: build_command.build(settings, _known(options, options.target)),
         "image": lambda: _image(settings, options),
-        "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS, ALL])),
+        "test": lambda: test_command.test(settings, _known(options, options.suite)),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
         "root": lambda: _root(settings, options),
         "ukl": lambda: _ukl(settings, options),
@@ -474,11 +475,12 @@ def _dispatch(options: argparse.Namespace) -> int:
     return actions[options.verb]() or Status.OK
 
 
-def _known(names: list[str], known: Collection[str]) -> list[str]:
+def _known(options: argparse.Namespace, names: list[str]) -> list[str]:
     """The names, all of them known. argparse cannot check a list that may be empty."""
+    verb = options.parser.verbs()[options.verb]
     for name in names:
-        if name not in known:
-            raise KeelError(f"there is no {name}", f"known are {' '.join(known)}", Status.USAGE)
+        if name not in verb.places:
+            verb.error(f"there is no {name}", *difflib.get_close_matches(name, verb.places, 1))
     return names
 
 
