@@ -18,6 +18,7 @@ from test_shell import (
     PANICKED,
     POWERED_OFF,
     PROMPT,
+    STOPPABLE,
     Terminal,
     both,
     slow_root,
@@ -152,7 +153,7 @@ def test_a_shell_in_the_background_has_a_console(system: str, name: str) -> None
             console.resize(41, 301)
             console.wait_for(b"41 301")
             console.wait_for(PROMPT)
-            console.say(b"sh -c 'trap \"echo again\" CONT; echo runs; while :; do sleep 0.1; done'\r")
+            console.say(STOPPABLE + b"\r")
             console.wait_for(LINE_TAKEN + b"\rruns")
             console.say(KEY_SUSPEND)
             console.wait_for(b"Stopped")
