@@ -42,6 +42,8 @@ def needs_of_verbs() -> dict[str, list[Need]]:
 def doctor(settings: Settings) -> int:
     """Print what was checked; returns a status other than 0 if `run` cannot work."""
     needs = needs_of_verbs()
+    if not (settings.repository / "tests").is_dir():
+        del needs["test"]  # an installed Keel has none
     print(in_columns(_table(needs)))
     general = [*_emulator(), *_disk(settings), *_installation(needs)]
     _report_choices(settings)

@@ -13,6 +13,8 @@ from ..suites import PARTS, SUITES, chosen
 
 def test(settings: Settings, names: Sequence[str]) -> int:
     """Run the named suites, all by default; a suite that cannot run counts as failed."""
+    if not (settings.repository / "tests").is_dir():
+        raise KeelError("the tests are not in the Debian package", "run ./keel test in a clone of the sources")
     total, started = counts.Count(), time.monotonic()
     for name in chosen(names):
         print(f"suite {name}", flush=True)

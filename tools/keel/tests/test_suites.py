@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How test runners' outputs are counted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,11 @@ def test_the_last_lines_say_what_failed(
         "... and 2 more",
         f"total: 4 passed, {MOST_NAMES + 2} failed",
     ]
+
+
+def test_an_installed_keel_has_no_tests(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(KeelError, match="not in the Debian package"):
+        test_command.test(replace(settings, repository=tmp_path), [])
 
 
 def test_a_skip_is_told_with_its_reason() -> None:
