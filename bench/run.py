@@ -635,7 +635,15 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     options.systems = options.systems.split(",")
     if unknown := [system for system in options.systems if system not in (*BOOTED, TASKS)]:
         parser.error(f"unknown system {unknown[0]}: choose from {', '.join([*BOOTED, TASKS])}")
+    if unknown := [row for row in options.row if not is_named(row)]:
+        parser.error(f"there is no row {unknown[0]}: the tables of docs/measuring.md have all")
     return options
+
+
+def is_named(row: str) -> bool:
+    """Whether there may be this row: the program that knows exactly is built after both Linux."""
+    names = f'"{row}"'
+    return row in (GCC_ROW, BOOT_ROW, *TASK_ROWS) or any(names in source.read_text() for source in SOURCES.glob("*.c"))
 
 
 def run(options: argparse.Namespace) -> None:

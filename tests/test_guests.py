@@ -15,8 +15,10 @@ from test_shell import (
     KEY_INTERRUPT,
     KEY_SUSPEND,
     LINE_TAKEN,
+    PANICKED,
     POWERED_OFF,
     PROMPT,
+    STOPPABLE,
     Terminal,
     both,
     slow_root,
@@ -151,7 +153,7 @@ def test_a_shell_in_the_background_has_a_console(system: str, name: str) -> None
             console.resize(41, 301)
             console.wait_for(b"41 301")
             console.wait_for(PROMPT)
-            console.say(b"sh -c 'trap \"echo again\" CONT; echo runs; while :; do sleep 0.1; done'\r")
+            console.say(STOPPABLE + b"\r")
             console.wait_for(LINE_TAKEN + b"\rruns")
             console.say(KEY_SUSPEND)
             console.wait_for(b"Stopped")
@@ -182,7 +184,7 @@ def test_the_console_ends_its_guest(name: str) -> None:
     with in_background("keel", name), terminal("console", name) as console:
         console.wait_for(PROMPT)
         console.say(QUIT)
-        console.end()
+        assert console.end() == INTERRUPTED
         assert b"has ended" in console.heard
         assert name not in keel("ps").output
 
@@ -197,7 +199,18 @@ def test_a_command_in_the_background_is_followed(name: str) -> None:
             assert console.end() == INTERRUPTED
         with terminal("console", name) as console:
             console.wait_for(b"on\r\n")
-            stop(console, name, 0)
+            stop(console, name, POWERED_OFF)
+
+
+@both
+def test_the_consoles_status_is_the_runs(system: str, name: str) -> None:
+    """A command's own status; of a shell, a panic's."""
+    with in_background(system, name, "--exec", "sleep 5; exit 7"), terminal("console", name) as console:
+        assert console.end() == 7
+    with in_background(system, name), terminal("console", name) as console:
+        console.wait_for(PROMPT)
+        console.say(b"echo c > /proc/sysrq-trigger\r")
+        assert console.end() == PANICKED and b"panicked" in console.heard
 
 
 def test_only_a_guest_in_the_background_has_a_console(name: str) -> None:

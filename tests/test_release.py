@@ -79,6 +79,33 @@ def test_a_set_boots_where_nothing_can_be_built(release: Path, host: Host) -> No
     assert re.fullmatch(r"6\.1\.\d+-keel\n2\nlo\n", result.output)
 
 
+def test_a_set_boots_on_other_machines(release: Path) -> None:
+    """By UEFI, with a screen and an IOMMU, where the programs for that are there."""
+    command = "cat /proc/fb; dmesg | grep -c 'ACPI: DMAR'; ls /sys/firmware"
+    result = keel("run", "--from", str(release), "--uefi", "--graphic", "--iommu", "--exec", command, timeout_s=LIMIT_S)
+    assert (result.status, result.output) == (0, "0 simple\n1\nacpi\n"), result.error
+
+
+def test_gdb_has_the_sets_symbols(release: Path) -> None:
+    """The µ-kernel's with source lines, Linux's by name."""
+    name = "release-gdb"
+    begun = ["run", "--from", str(release), "--gdb", "--name", name]
+    with terminal(*begun) as guest:
+        guest.wait_for(b"./keel gdb")
+        commands = b"hbreak unready\nhbreak vfs_read\ncontinue\ndelete 1\ncontinue\nkill\n"
+        seen = keel("gdb", "kernel", stdin=commands, timeout_s=LIMIT_S)
+        guest.end()
+    assert re.search(r"Breakpoint 1, .*unready .* at .*sched.rs:", seen.output), seen
+    assert re.search(r"Breakpoint 2, 0x[0-9a-f]+ in vfs_read \(\)", seen.output), seen
+
+
+@pytest.mark.parametrize("option", ["--uefi", "--graphic"])
+def test_what_the_host_lacks_is_named(option: str, release: Path, host: Host) -> None:
+    result = host.run(release, "true", option)
+    assert result.status == 125 and "xorriso" in result.last_error_line(), result.error
+    assert result.error.count("error") == 1
+
+
 def test_what_a_guest_writes_is_kept_on_request(release: Path, host: Host, tmp_path: Path) -> None:
     """And only then, and never in the set; another disk can be given."""
     host.have(CHECKER)

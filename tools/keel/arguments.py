@@ -3,6 +3,7 @@
 
 import argparse
 import difflib
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -66,6 +67,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str, near: str = "") -> NoReturn:
         """Print an error of one line, with a remedy."""
+        message = re.sub(r"^the following arguments are required: (.*)$", r"\1 is missing", message)
         meant = f"did you mean {near}? " if near else ""
         error = KeelError(message, f"{meant}./{self.prog} --help shows what there is", Status.USAGE)
         self.exit(error.status, f"{error.line()}\n")

@@ -2,17 +2,18 @@
 """Arguments and help of `./keel`; what a verb does is in commands/."""
 
 import argparse
+import difflib
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from . import configuration, imageformat, machine, manual, placement, process, share, slot, timing, uklapps
+from . import configuration, detached, imageformat, machine, manual, placement, process, share, slot, timing, uklapps
 from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
@@ -460,9 +461,9 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.verb in configuration.IGNORING:
         configuration.ignore()
     actions: dict[str, Callable[[], int | None]] = {
-        "build": lambda: build_command.build(settings, _known(options.target, [*build_command.TARGETS, *build_command.MORE])),
+        "build": lambda: build_command.build(settings, _known(options, options.target)),
         "image": lambda: _image(settings, options),
-        "test": lambda: test_command.test(settings, _known(options.suite, [*SUITES, *PARTS, ALL])),
+        "test": lambda: test_command.test(settings, _known(options, options.suite)),
         "example": lambda: example_command.example(settings, options.name, options.timeout),
         "root": lambda: _root(settings, options),
         "ukl": lambda: _ukl(settings, options),
@@ -482,11 +483,12 @@ def _dispatch(options: argparse.Namespace) -> int:
     return actions[options.verb]() or Status.OK
 
 
-def _known(names: list[str], known: Collection[str]) -> list[str]:
+def _known(options: argparse.Namespace, names: list[str]) -> list[str]:
     """The names, all of them known. argparse cannot check a list that may be empty."""
+    verb = options.parser.verbs()[options.verb]
     for name in names:
-        if name not in known:
-            raise KeelError(f"there is no {name}", f"known are {' '.join(known)}", Status.USAGE)
+        if name not in verb.places:
+            verb.error(f"there is no {name}", *difflib.get_close_matches(name, verb.places, 1))
     return names
 
 
@@ -546,6 +548,12 @@ def main(arguments: list[str]) -> int:
     """Run the command; returns its exit status."""
     for number in ENDING:
         signal.signal(number, _interrupt)
+    status = _status(arguments)
+    detached.note_status(status)
+    return status
+
+
+def _status(arguments: list[str]) -> int:
     try:
         return int(_dispatch(_parse(configuration.with_defaults(arguments, make_parser))))
     except KeelError as error:

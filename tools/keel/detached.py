@@ -6,19 +6,49 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from . import process
-from .errors import Interrupted, Status
+from .errors import Interrupted, KeelError, Status
 from .progress import say
 from .slot import Slot
 
 UP = b"1"
+# In the slot's private directory.
+STATUS = "status"
 STANDARD = (0, 1, 2)
 
 
 def output_log(slot: Slot) -> Path:
     """What the guest's command writes, and our own lines about its end."""
     return slot.log("output")
+
+
+class _Background:
+    """What this process is where its guest is in the background."""
+
+    # It gets our exit status, and is gone when the guest is: consoles opened it before.
+    status: BinaryIO | None = None
+
+
+def note_status(status: int) -> None:
+    """Give the consoles of our guest our exit status, just before we end; in the foreground there is none."""
+    if _Background.status:
+        with _Background.status as file:
+            file.write(bytes([status]))
+
+
+def open_status(slot: Slot) -> BinaryIO:
+    """What `status_of` reads later; raises FileNotFoundError where the guest has ended."""
+    return (slot.private / STATUS).open("rb")
+
+
+def status_of(name: str, file: BinaryIO) -> int:
+    """The exit status of a run in the background that has ended."""
+    noted = file.read(1)
+    if not noted:
+        raise KeelError(f"the run of {name} was killed, its status is unknown")
+    return noted[0]
 
 
 def leave(slot: Slot, *, has_console: bool) -> Callable[[], None]:
@@ -37,6 +67,7 @@ def leave(slot: Slot, *, has_console: bool) -> Callable[[], None]:
     os.close(ours)
     os.setsid()
     _redirect(output_log(slot))
+    _Background.status = (slot.private / STATUS).open("wb")
     return lambda: _tell(theirs)
 
 

@@ -15,6 +15,7 @@ from .errors import KeelError, system_error
 from .lock import locked
 from .progress import Step
 
+FAKECHROOT = "fakechroot"
 # Incremented when the recipe of the image changes, so that cached images are not used.
 RECIPE = "2"
 PACKAGES = (
@@ -63,9 +64,16 @@ HOOKS = (
         for name in POWER_PROGRAMS
     ),
 )
+# Without user name spaces. fakechroot writes absolute links with the path of the root before them, and removes it when it reads
+# them; these three folders are the host's for it. systemd's file is read-only, and the user is root in name only.
+FAKED_SETUP = (
+    'tar --extract --directory="$1" --file={tar} '
+    '--transform="flags=RsH;s,^/,$1/,;s,^$1/dev/,/dev/,;s,^$1/proc/,/proc/,;s,^$1/sys/,/sys/,"'
+)
+FAKED_HOOK = 'chmod u+w "$1/etc/machine-id"'
 UNSHARE = (packages.Need("uidmap", ("newuidmap",), "makes the root file system without being root"),)
 FAKED = (
-    packages.Need("fakechroot", ("fakechroot",), "makes the root file system without being root"),
+    packages.Need(FAKECHROOT, ("fakechroot",), "makes the root file system without being root"),
     packages.FAKEROOT,
 )
 
@@ -109,15 +117,14 @@ def making_needs() -> tuple[packages.Need, ...]:
 def make_archive(settings: Settings, archive: Path, more: Sequence[str] = (), base: Path | None = None) -> None:
     """Make the archive of the default root, with additional packages installed into a copy of a base that is its archive.
 
-    Nothing is left if that fails. Without user name spaces everything is installed: fakechroot cannot continue with a base,
-    whose absolute symbolic links would lead out of it.
+    Nothing is left if that fails.
     """
     packages.require(settings, making_needs())
-    mode = {UNSHARE: "unshare", FAKED: "fakechroot"}.get(user_needs(), "root")
+    mode = {UNSHARE: "unshare", FAKED: FAKECHROOT}.get(user_needs(), "root")
     tar, base_tar, aside = (archive.with_suffix(suffix) for suffix in (".tar", ".base.tar", ".new"))
     archive.parent.mkdir(parents=True, exist_ok=True)
     try:
-        if base and mode != "fakechroot":
+        if base:
             tararchive.from_cpio(base, base_tar, is_wanted=lambda name: not MADE_AGAIN.match(name))
             _run_mmdebstrap(settings, tar, mode, more, base_tar)
         else:
@@ -150,7 +157,9 @@ def mmdebstrap_arguments(
     """The command that makes the root as a tar file: all of it, or by installing packages into the base, another tar file."""
     lines = " ".join(map(shlex.quote, mirror.for_others().sources()))
     whole = ["--variant=apt", f"--include={','.join([*PACKAGES, *more])}"]
-    over = ["--variant=custom", f"--setup-hook=tar-in {shlex.quote(str(base))} /", f"--customize-hook={INSTALL} {' '.join(more)}"]
+    faked = mode == FAKECHROOT
+    copied = FAKED_SETUP.format(tar=shlex.quote(str(base))) if faked else f"tar-in {shlex.quote(str(base))} /"
+    over = ["--variant=custom", f"--setup-hook={copied}", f"--customize-hook={INSTALL} {' '.join(more)}"]
     return [
         "mmdebstrap",
         f"--mode={mode}",
@@ -162,7 +171,7 @@ def mmdebstrap_arguments(
         *(f"--aptopt={line}" for line in access),
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-        *(f"--customize-hook={hook}" for hook in HOOKS),
+        *(f"--customize-hook={hook}" for hook in (*([FAKED_HOOK] if faked else ()), *HOOKS)),
         f'--customize-hook=printf "%s\\n" {lines} > "$1/etc/apt/sources.list"',
         SUITE,
         str(tar),

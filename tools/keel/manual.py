@@ -14,7 +14,8 @@ from .progress import say
 
 # The exit statuses that a user may see, in words; docs/getting-started.md has them all.
 STATUSES = """0 is success, 1 a test that failed, 2 a wrong argument, 124 the end of --timeout, 125 any other error.
-With run --exec it is the command's, and 110 to 116 say how a guest ended before that."""
+With run --exec it is the command's, and 110 to 116 say how a guest ended before that.
+That of console is the run's if the guest has ended."""
 
 
 def completion(parser: Parser) -> str:

@@ -4,7 +4,7 @@
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,13 @@ from . import machine, process
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
-from .progress import say
+from .measures import Measure
+from .progress import Far, Step
 
 OLDEST_QEMU = (7, 2)
+# Lines of apt-get: what it will install, and the steps of each package.
+APT_TOTAL = re.compile(rb"(\d+) upgraded, (\d+) newly installed, ")
+APT_STEPS = (b"Get:", b"Unpacking ", b"Setting up ")
 
 
 @dataclass(frozen=True)
@@ -125,26 +129,61 @@ def require(settings: Settings, needs: Sequence[Need]) -> None:
         raise KeelError(f"these programs are missing: {' '.join(names)}", "install them yourself")
     with locked(settings.locks, "packages"):
         if missing(lacking):  # still missing, after a concurrent run that installs
-            _install(names, command)
+            _install(settings, names, command)
     if still := missing(lacking):
         raise KeelError(f"still missing after its installation: {still[0].package}", f"run: {command}")
 
 
-def _install(names: list[str], command: str) -> None:
+def _install(settings: Settings, names: list[str], command: str) -> None:
     prefix: list[str] = []
     if os.geteuid() != 0:
         if shutil.which("sudo") is None:
             raise KeelError(f"these packages are missing: {' '.join(names)}", f"as root run: {command}")
         prefix = ["sudo"]
-    say(f"installing {' '.join(names)}")
-    quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
-    install = [*prefix, *quiet, "install", "-y", "--no-install-recommends", *names]
-    if process.run_to_stderr(install) == 0:
-        return
-    say("updating the host's package lists")
-    process.run_to_stderr([*prefix, *quiet, "update"])
-    if process.run_to_stderr(install) != 0:
-        raise KeelError("the packages could not be installed", f"see the lines above, then run: {command}")
+    apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "Dpkg::Use-Pty=0"]
+    install = [*apt, "install", "-y", "--no-install-recommends", *names]
+    what, remedy = f"installing {' '.join(names)}", f"see the lines above, then run: {command}"
+    try:
+        _run_apt(settings, install, what, explain=lambda log: KeelError("its lists may be too old"))
+    except KeelError:
+        _run_apt(settings, [*apt, "update"], "updating the host's package lists", remedy=remedy)
+        _run_apt(settings, install, what, remedy=remedy)
+
+
+def _run_apt(
+    settings: Settings,
+    argv: Sequence[str],
+    what: str,
+    *,
+    remedy: str = "",
+    explain: Callable[[str], KeelError | None] = lambda log: None,
+) -> None:
+    """Run apt-get, which sudo may ask a password for, with its output in a log."""
+    with Step(what) as step:
+        process.run_logged(
+            argv,
+            what=what,
+            log=settings.logs / "packages.log",
+            step=step,
+            measure=apt_progress(),
+            remedy=remedy,
+            explain=explain,
+            asks=argv[0] == "sudo",
+        )
+
+
+def apt_progress() -> Measure:
+    """How far apt-get is with an installation, by its lines: each package is fetched, unpacked and set up."""
+    total = done = 0
+
+    def measure(line: bytes) -> str | Far:
+        nonlocal total, done
+        if found := APT_TOTAL.match(line):
+            total = len(APT_STEPS) * (int(found[1]) + int(found[2]))
+        done += line.startswith(APT_STEPS)
+        return Far(min(done * 100 // total, 100), 100, "%") if total else ""
+
+    return measure
 
 
 def qemu_version(text: str) -> tuple[int, int] | None:

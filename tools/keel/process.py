@@ -57,8 +57,9 @@ def start(
     stdin: int | None = subprocess.DEVNULL,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    own_session: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in its own session, so that Ctrl-C reaches only us."""
+    """Start a program in its own session, so that Ctrl-C reaches only us; in ours it can ask at the terminal."""
     try:
         return subprocess.Popen(
             argv,
@@ -68,7 +69,7 @@ def start(
             pass_fds=pass_fds,
             cwd=cwd,
             env=environment(env),
-            start_new_session=True,
+            start_new_session=own_session,
             preexec_fn=_die_with_parent,
         )
     except FileNotFoundError as error:
@@ -121,16 +122,18 @@ def run_logged(
     env: Mapping[str, str] | None = None,
     remedy: str = "",
     explain: Callable[[str], KeelError | None] = lambda log: None,
+    asks: bool = False,
 ) -> None:
     """Run a program to its end with its output in a log; fail with the log's tail shown.
 
     `measure` turns a line of output into "how far" for the step, `explain` the log into an error where it knows a better one.
+    A program that `asks`, as sudo for a password, has the terminal for itself until it writes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb", buffering=0) as file:  # unbuffered: others may read it meanwhile
-        child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env)
+        child = start(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=env, own_session=not asks)
         try:
-            _copy_lines(child, file.write, step, measure)
+            _copy_lines(child, file.write, step, measure, shows=not asks)
             status = child.wait()
         except OSError as error:
             raise system_error(f"{what} failed", error, f"see {log}") from error
@@ -146,7 +149,10 @@ def _copy_lines(
     write: Callable[[bytes], object],
     step: Step | None,
     measure: Measure | None,
+    *,
+    shows: bool,
 ) -> None:
+    """Write what the program writes, and show how far it is, once it has written something if not before."""
     assert child.stdout is not None
     how_far: str | Far = "running"
     with selectors.DefaultSelector() as selector:
@@ -158,12 +164,13 @@ def _copy_lines(
                 if not data:
                     return
                 write(data)
+                shows = True
                 for fd in _shown:
                     os.write(fd, data)
                 *lines, rest = LINE_END.split(rest + data)
                 for line in lines:
                     how_far = measure(line) or how_far if measure else how_far
-            if step:
+            if step and shows:
                 step.update(how_far)
 
 
@@ -232,8 +239,3 @@ def become(argv: list[str]) -> NoReturn:
         os.execvp(argv[0], argv)
     except OSError as error:
         raise system_error(f"{argv[0]} cannot be started", error) from error
-
-
-def run_to_stderr(argv: Sequence[str]) -> int:
-    """Run a program with its output on our error output; its standard input is the user's."""
-    return subprocess.run(argv, stdout=sys.stderr, check=False).returncode

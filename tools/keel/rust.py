@@ -26,6 +26,8 @@ CORE_CRATES = "core,alloc,compiler_builtins"
 ALL_CRATES, KERNEL_CRATES = 38, 7
 # What debugging information has in place of the repository's path, and gdb is told.
 SOURCES = "/keel"
+SECURITY_REMEDY = "add bookworm-security to apt's sources, then apt-get install rustc-web rust-web-src"
+FETCH_FAILED = re.compile(r"failed to (?:get `|download|query)")
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,7 @@ def debian_toolchain(settings: Settings) -> Toolchain:
     version = rust_version(process.output([DEBIAN_RUSTC, "--version"]))
     if version < OLDEST_RUST:
         shown, wanted = (".".join(map(str, number)) for number in (version, OLDEST_RUST))
-        remedy = f"{wanted} or later is needed: add bookworm-security to apt's sources, then apt-get install rustc-web"
-        raise KeelError(f"rustc {shown} is too old", remedy)
+        raise KeelError(f"rustc {shown} is too old", f"{wanted} or later is needed: {SECURITY_REMEDY}")
     return Toolchain(DEBIAN_CARGO, DEBIAN_RUSTC, build_core=True)
 
 
@@ -174,8 +175,19 @@ def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments:
             measure=measure,
             cwd=settings.repository,
             env=toolchain.environment(settings),
+            explain=explanation,
         )
     return built
+
+
+def explanation(log: str) -> KeelError | None:
+    """What is wrong where cargo could not fetch crates, which older packages of Debian lack; None if it was something else."""
+    if not FETCH_FAILED.search(log):
+        return None
+    reasons = [line.strip() for line in log.rpartition("Caused by:")[2].splitlines() if line.strip()]
+    return KeelError(
+        f"cargo cannot fetch crates of Rust's core library: {reasons[0] if reasons else 'no reason'}", SECURITY_REMEDY
+    )
 
 
 def _copy_if_newer(source: Path, target: Path) -> None:

@@ -15,6 +15,7 @@ from . import (
     boot,
     bootconf,
     checkers,
+    counts,
     debugged,
     errortable,
     examples,
@@ -38,6 +39,7 @@ from . import (
     ukloptions,
 )
 from .config import Settings
+from .counts import Count
 from .errors import KeelError
 from .progress import Far, Step, say
 
@@ -64,43 +66,6 @@ ONE_TOPIC = "only="
 LEAST_OPERATIONS = 1_000_000
 
 
-@dataclass
-class Count:
-    """Tests that passed, failed, and could not be run here."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-
-    def add(self, other: "Count") -> None:
-        """Add another count to this one."""
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
-
-    def line(self) -> str:
-        """The line that ends every suite."""
-        skipped = f", {self.skipped} skipped" if self.skipped else ""
-        return f"{self.passed} passed, {self.failed} failed{skipped}"
-
-
-def count_of(output: str) -> Count | None:
-    """The count in a test runner's output: pytest's, cargo's, or our own suites' last line."""
-    total, found = Count(), False
-    for line in output.splitlines():
-        numbers = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", line)}
-        if numbers and re.search(r"test result:|\bin [\d.]+s|^\d+ passed, \d+ failed", line):
-            found = True
-            failed = numbers.get("failed", 0) + numbers.get("error", 0)
-            total.add(Count(numbers.get("passed", 0), failed, numbers.get("skipped", 0)))
-    return total if found else None
-
-
-def skips(output: str) -> list[str]:
-    """The tests that pytest (with -rs) skipped, each with its reason."""
-    return [line for line in output.splitlines() if line.startswith("SKIPPED [")]
-
-
 def _pytest_progress(line: bytes) -> str | Far:
     """How far pytest is, if a line of its output shows it."""
     return measures.percent(line) if re.search(rb"\[ *\d+%\]$", line) else ""
@@ -109,18 +74,16 @@ def _pytest_progress(line: bytes) -> str | Far:
 def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | None = None) -> Count:
     """Runs a test runner. Returns its own count, or one test if it has none; prints its output if it fails."""
     log = settings.logs / f"test-{name.replace(' ', '-')}.log"
-    failed = False
+    status = 0
     try:
         with Step(name) as step:
             process.run_logged(argv, what=name, log=log, step=step, measure=_pytest_progress, cwd=settings.repository, env=env)
     except KeelError as error:
         print(error.line(), file=sys.stderr)
-        failed = True
+        status = error.status
     output = log.read_text(errors="replace") if log.exists() else ""
-    print("".join(f"{name}: {line}\n" for line in skips(output)), end="")
-    count = count_of(output)
-    if count is None or (failed and count.failed == 0):
-        count = Count(failed=1) if failed else Count(passed=1)
+    print("".join(f"{name}: {line}\n" for line in counts.skips(output)), end="")
+    count = counts.run_count(name, output, status=status)
     print(f"{name}: {count.line()}", flush=True)
     return count
 
@@ -134,7 +97,7 @@ def unit(settings: Settings) -> Count:
     # The tests import their conftest by its plain name, as pytest allows.
     types = ["mypy", "--config-file", python, *places]
     total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
-    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "-c", python]
+    pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-rsfE", "-c", python]
     total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
     total.add(_rust_checks(settings))
     return total
@@ -181,7 +144,7 @@ def _histories(output: str) -> Count:
     """Whether the µ-kernel passed enough random operations against its models."""
     operations = operations_of(output)
     print(f"histories: {operations} operations against models", flush=True)
-    return Count(passed=1) if operations >= LEAST_OPERATIONS else Count(failed=1)
+    return counts.judged("histories", passes=operations >= LEAST_OPERATIONS)
 
 
 def guests_at_once() -> int:
@@ -208,21 +171,12 @@ def kernel(settings: Settings) -> Count:
 
 def _kernel_parts(settings: Settings, names: Sequence[str], most: int) -> Count:
     command = [sys.executable, str(settings.repository / "keel"), "test"]
-    total, parts = Count(), {settings.logs / f"test-{name}.log": [*command, name] for name in names}
-    for log, status in process.run_beside(parts, most):
+    total, logs = Count(), {settings.logs / f"test-{name}.log": name for name in names}
+    for log, status in process.run_beside({log: [*command, name] for log, name in logs.items()}, most):
         text = log.read_text(errors="replace")
         print(text, end="", flush=True)
-        total.add(total_of(text, status))
+        total.add(counts.total_of(logs[log], text, status))
     return total
-
-
-def total_of(output: str, status: int) -> Count:
-    """The sum that a run of `./keel test` printed, with one more failure if its exit status contradicts it."""
-    sums = re.findall(r"^total: (.*)$", output, re.MULTILINE)
-    count = count_of("\n".join(sums[-1:])) or Count()
-    if not (count.failed if status else count.passed and not count.failed):
-        count.failed += 1
-    return count
 
 
 def kernel_figures(settings: Settings) -> Count:
@@ -263,7 +217,7 @@ def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
     count = Count()
     for name, problem in problems:
         print(f"FAIL {topic}/{name}: {problem}" if problem else f"ok {topic}/{name}", flush=True)
-        count.add(Count(failed=1) if problem else Count(passed=1))
+        count.add(counts.judged(f"{topic}/{name}", passes=not problem))
     return count
 
 
@@ -349,12 +303,12 @@ def _error_problems(settings: Settings, output: str) -> Iterator[tuple[str, str]
 
 def judge_kernel(output: str, end: int | None, console: Path) -> Count:
     """The suite's own count; a shutdown that contradicts it is one more failure."""
-    count = count_of(output) or Count()
+    count = counts.count_of(output) or Count()
     expected = machine.EXIT_TESTS_FAILED if count.failed else machine.EXIT_TESTS_PASSED
     if end != expected or count.passed == 0:
         how = "without a word" if end is None else f"with code {end:#x}"
         print(f"FAIL the suite's end: the machine ended {how}; the µ-kernel's console is in {console}")
-        count.failed += 1
+        count.fail("the suite's end")
     return count
 
 
@@ -463,7 +417,7 @@ def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: 
     packages.require_emulator(settings)
     for build in builds:
         build(settings)
-    pytest = [checkers.DEBIAN_PYTHON, "-u", "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rs", f"--durations={SLOWEST}"]
+    pytest = [checkers.DEBIAN_PYTHON, "-u", "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rsfE", f"--durations={SLOWEST}"]
     side_by_side = ["-n", str(guests_at_once()), "--dist", "loadgroup"]
     return _run(settings, name, [*pytest, *side_by_side, *selection])
 

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from .. import attached, detached, process, slot
 from ..attached import Message
 from ..channel import WINDOW
 from ..config import Settings
-from ..errors import KeelError
+from ..errors import KeelError, Status
 from ..progress import say
 from ..terminal import Detached, Keys, Quit, RawTerminal, Signals, window_size
 from .guests import END_S, ends, named
@@ -28,8 +29,11 @@ KEYS_BYTES = 4096
 FOLLOW_S = 0.2
 
 
-def console(settings: Settings, name: str) -> None:
-    """Attach this terminal to the guest's shell, or follow what its command writes, until the guest ends."""
+def console(settings: Settings, name: str) -> int:
+    """Attach this terminal to the guest's shell, or follow what its command writes, until the guest ends.
+
+    Returns the exit status of its run, or 0 where the guest continues.
+    """
     guest = named(settings, name)
     run = guest.run()
     if run is None or not run.detached:
@@ -39,12 +43,21 @@ def console(settings: Settings, name: str) -> None:
     except ProcessLookupError:
         raise _ended(name) from None
     try:
-        if run.command is not None:
-            _follow(detached.output_log(guest), owner)
-        elif _attach(guest):
-            _report(guest, owner)
+        with _status(guest) as status:
+            if run.command is not None:
+                _follow(detached.output_log(guest), owner)
+            elif not _attach(guest) or not _report(guest, owner):
+                return Status.OK
+            return detached.status_of(name, status)
     finally:
         os.close(owner)
+
+
+def _status(guest: slot.Slot) -> BinaryIO:
+    try:
+        return detached.open_status(guest)
+    except FileNotFoundError:
+        raise _ended(guest.name) from None
 
 
 def _ended(name: str) -> KeelError:
@@ -181,11 +194,12 @@ class _Terminal:
         return bool(shown)
 
 
-def _report(guest: slot.Slot, owner: int) -> None:
-    """Why the line was closed: the guest ended, with a reason where it was not in order, or we read nothing for too long."""
+def _report(guest: slot.Slot, owner: int) -> bool:
+    """Say why the line was closed: the guest ended, which is true, or we read nothing for too long."""
     if not ends(owner, END_S):
         say(f"{guest.name} continues: this terminal had read nothing for {attached.STALLED_S:g} s; attach it again")
-        return
+        return False
     sys.stderr.write(process.tail(detached.output_log(guest)))
     sys.stderr.flush()
     say(f"{guest.name} has ended")
+    return True

@@ -15,7 +15,7 @@ from ..packages import Need
 
 NEEDED_DISK_GB = 8
 GIGABYTE = 1 << 30
-# Booting a release set takes less than the verb otherwise.
+# Booting a release set takes less than the verb otherwise; these options take more.
 FROM = "run --from"
 
 
@@ -26,6 +26,8 @@ def needs_of_verbs() -> dict[str, list[Need]]:
     return {
         "run": run,
         FROM: list(packages.EMULATOR),
+        "run --share": list(packages.CONFINEMENT),
+        "run --ssh": list(packages.SSH),
         "image": [*packages.LINUX, *packages.RUST, *root, *packages.UEFI_LOADER, *packages.SQUASHFS],
         "test": [
             *run,
@@ -40,6 +42,8 @@ def needs_of_verbs() -> dict[str, list[Need]]:
 def doctor(settings: Settings) -> int:
     """Print what was checked; returns a status other than 0 if `run` cannot work."""
     needs = needs_of_verbs()
+    if not (settings.repository / "tests").is_dir():
+        del needs["test"]  # an installed Keel has none
     print(in_columns(_table(needs)))
     general = [*_emulator(), *_disk(settings), *_installation(needs)]
     _report_choices(settings)

@@ -62,7 +62,7 @@ def _forwards(choices: boot.Choices) -> list[qemu.Forward]:
 def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward, ...], dialogue: Dialogue | None) -> int:
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
-    packages.require(settings, _needs(settings, choices))
+    packages.require(settings, needs_of(settings, choices))
     packages.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
     root = given or (None if choices.alone else _default_root(settings, choices))
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
@@ -142,7 +142,7 @@ def _kind(choices: boot.Choices) -> str:
     return "native" if choices.native else "keel"
 
 
-def _needs(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
+def needs_of(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     """All that the run will need, so that the user is asked once, at the beginning."""
     needs = [*packages.EMULATOR]
     if not settings.release:

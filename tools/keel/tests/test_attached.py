@@ -15,6 +15,7 @@ from keel.attached import Message, Server, encode
 from keel.channel import WINDOW
 from keel.commands import console
 from keel.config import Settings
+from keel.detached import STATUS
 from keel.errors import Interrupted, KeelError
 from keel.terminal import Signals
 
@@ -141,6 +142,7 @@ def test_the_key_that_ends_the_guest_is_told(typed: Callable[[bytes], int]) -> N
 def test_what_has_no_console_is_refused(*, detached: bool, command: str | None, why: str, settings: Settings) -> None:
     with slot.taken(settings, "keel", "mine") as mine:
         mine.note_run("keel", command, detached=detached)
+        (mine.private / STATUS).touch()
         with pytest.raises(KeelError, match=why):
             console.console(settings, "mine")
 

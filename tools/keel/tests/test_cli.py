@@ -66,6 +66,9 @@ def ended(arguments: list[str]) -> int:
         (["ukl", "build", "--link"], "did you mean --linked?"),
         (["bench", "kernel", "--outputs", "x"], "did you mean --output?"),
         (["clean", "everything"], "everything"),
+        (["build", "nothing"], "no nothing"),
+        (["test", "unti"], "did you mean unit?"),
+        (["root"], "ACTION is missing"),
     ],
 )
 def test_wrong_arguments_end_with_one_line_and_the_usage_status(
@@ -124,8 +127,6 @@ def test_words_behind_dashes_come_to_the_shell_as_they_are(words: list[str], com
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        (["build", "nothing"], Status.USAGE),
-        (["test", "nothing"], Status.USAGE),
         (["example", "nothing"], Status.USAGE),
         (["trace"], Status.USAGE),
         (["trace", "nothing"], Status.USAGE),
@@ -194,7 +195,7 @@ def test_a_configuration_that_cannot_be_read(config: Path, capsys: pytest.Captur
 
 def test_what_is_proved_and_measured_starts_commands_without_a_configuration(config: Path) -> None:
     config.write_text("[run]\nmem = 4096\n")
-    assert main(["test", "nothing"]) == Status.USAGE
+    assert ended(["test", "nothing"]) == Status.USAGE
     assert configuration.place() is None
 
 

@@ -58,7 +58,8 @@ def test_source_lines_are_of_the_same_code(
 
 
 def test_other_kernels_are_left_as_they_are(settings: Settings) -> None:
-    others: tuple[dict[str, Path], ...] = ({}, {"linux": Path("/u/bypass/vmlinux")})
+    """Those of release sets, too."""
+    others: tuple[dict[str, Path], ...] = ({}, {"linux": Path("/u/bypass/vmlinux")}, {"linux": Path("/set/vmlinux")})
     for views in others:
         assert debug.with_source_lines(settings, views, wanted=True) == views
 

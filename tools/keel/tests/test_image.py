@@ -54,6 +54,38 @@ def test_packages_are_installed_into_the_base_alone() -> None:
     assert install < min(at for at, word in enumerate(argv) if "sources.list" in word or "99mmdebstrap" in word)
 
 
+def test_absolute_links_of_a_base_lead_to_its_copy(tmp_path: Path) -> None:
+    """Without user name spaces; those to the host's own file systems stay."""
+    tar, root = tmp_path / "a b.tar", tmp_path / "root"
+    links = {
+        "awk": "/etc/alternatives/awk",
+        "null": "/dev/null",
+        "mounts": "/proc/mounts",
+        "device": "/devices",
+        "bin": "usr/bin",
+    }
+    with tarfile.open(tar, "w") as out:
+        add(out, "./usr/file", tarfile.REGTYPE, data=b"12345")
+        add(out, "./usr/other", tarfile.LNKTYPE, link="./usr/file")
+        for name, link in links.items():
+            add(out, f"./{name}", tarfile.SYMTYPE, link=link)
+    root.mkdir()
+    argv = image.mmdebstrap_arguments(Path("/c/root.tar"), image.FAKECHROOT, [], MIRROR, ("gdb",), tar)
+    setup = next(word.removeprefix("--setup-hook=") for word in argv if word.startswith("--setup-hook="))
+    subprocess.run(["sh", "-c", setup, "sh", str(root)], check=True)
+    led = {"awk": f"{root}/etc/alternatives/awk", "device": f"{root}/devices"}
+    assert {name: str((root / name).readlink()) for name in links} == {**links, **led}
+    assert (root / "usr" / "other").samefile(root / "usr" / "file")
+
+
+def test_a_user_without_name_spaces_may_empty_the_machines_number() -> None:
+    """systemd leaves the file read-only, and fakeroot does not make that writable."""
+    argv = image.mmdebstrap_arguments(Path("/c/root.tar"), image.FAKECHROOT, [], MIRROR)
+    writable, emptied = (next(at for at, word in enumerate(argv) if form in word) for form in ("chmod u+w", ": > "))
+    assert argv[writable].endswith('"$1/etc/machine-id"') and writable < emptied
+    assert not [word for word in image.mmdebstrap_arguments(Path("/c/root.tar"), "root", [], MIRROR) if "u+w" in word]
+
+
 @pytest.mark.parametrize(
     ("log", "words"),
     [

@@ -4,6 +4,7 @@
 import fcntl
 import threading
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from keel import packages
 from keel.config import Settings
 from keel.errors import KeelError
 from keel.lock import locked
+from keel.progress import Far
 
 ABSENT = packages.Need("no-such-package", ("no-such-program", "/no/such/file"), "is not there")
 
@@ -26,7 +28,7 @@ def test_runs_side_by_side_install_one_after_the_other(tmp_path: Path, monkeypat
     """apt-get would fail beside itself; who waited finds what the other has installed."""
     wanted, installed = tmp_path / "wanted", []
 
-    def install(names: list[str], command: str) -> None:
+    def install(settings: Settings, names: list[str], command: str) -> None:
         with (tmp_path / "lock" / "packages.lock").open() as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         installed.append(names)
@@ -44,6 +46,51 @@ def test_runs_side_by_side_install_one_after_the_other(tmp_path: Path, monkeypat
     monkeypatch.setattr(packages, "locked", other_run)
     packages.require(settings, [need])
     assert installed == [["wanted"]]
+
+
+def fake_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """An apt-get, run as root; returns the file that it is to make."""
+    program, made = tmp_path / "apt-get", tmp_path / "made"
+    program.write_text(f"#!/bin/sh\n{script.replace('MADE', str(made))}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    return made
+
+
+INSTALLS = "case $* in *update*) touch MADE.lists;; *) echo E: Unable to locate package; [ -e MADE.lists ] && touch MADE;; esac"
+
+
+def test_lists_are_updated_where_a_package_is_not_found(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What apt-get prints is in the log alone."""
+    made = fake_apt(tmp_path, monkeypatch, INSTALLS)
+    packages.require(replace(settings, install=True), [packages.Need("wanted", (str(made),), "")])
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.endswith("...")]
+    assert [line.partition(":")[2].partition(":")[0] for line in lines] == [
+        " installing wanted",
+        " updating the host's package lists",
+        " installing wanted",
+    ]
+    assert "Unable to locate" in (settings.logs / "packages.log").read_text()
+
+
+def test_why_packages_cannot_be_installed_is_shown(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_apt(tmp_path, monkeypatch, "echo E: no network; exit 100")
+    with pytest.raises(KeelError, match="updating the host's package lists failed") as caught:
+        packages.require(replace(settings, install=True), [ABSENT])
+    assert "E: no network" in capsys.readouterr().err and "apt-get install no-such-package" in caught.value.line()
+
+
+def test_installing_shows_how_far_it_is() -> None:
+    measure = packages.apt_progress()
+    assert measure(b"Reading package lists...") == ""
+    assert measure(b"0 upgraded, 2 newly installed, 0 to remove and 3 not upgraded.") == Far(0, 100, "%")
+    lines = [b"Get:1 http://m bc", b"Unpacking bc (1) ...", b"Unpacking flex (1) ...", b"Setting up bc (1) ..."]
+    assert [measure(line) for line in lines] == [Far(done * 100 // 6, 100, "%") for done in (1, 2, 3, 4)]
 
 
 def test_what_another_run_installs_is_waited_for(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keel import boot, machine
-from keel.commands.run import conclude, greet
+from keel import boot, machine, packages
+from keel.commands.run import conclude, greet, needs_of
 from keel.config import Settings
 from keel.console import End
 from keel.errors import KeelError, Status
@@ -196,3 +196,26 @@ def test_an_application_gets_its_name_and_its_words_behind_all_others() -> None:
     assert words[-4:] == ["quiet", "--", "-v", "x"]
     assert "keel.app=hello" in words and "clearcpuid=smep,smap" in words
     assert "keel.app" not in boot.linux_parameters(boot.Choices(native=True), "")
+
+
+@pytest.mark.parametrize(
+    ("choices", "more"),
+    [
+        (boot.Choices(), ()),
+        (boot.Choices(iommu=True, gdb=True), ()),
+        (boot.Choices(uefi=True), (*packages.UEFI, *packages.UEFI_LOADER)),
+        (boot.Choices(graphic=True), packages.UEFI_LOADER),
+        (boot.Choices(ssh=True), packages.SSH),
+    ],
+)
+def test_a_set_needs_nothing_that_builds(
+    choices: boot.Choices, more: tuple[packages.Need, ...], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the emulator, and what an option takes besides; a window takes more than a socket for a viewer."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    from_set = replace(settings, release=Path("/set"))
+    assert needs_of(from_set, choices) == [*packages.EMULATOR, *more]
+    monkeypatch.setenv("DISPLAY", ":0")
+    window = packages.WINDOW if choices.graphic else ()
+    assert {*needs_of(from_set, choices)} == {*packages.EMULATOR, *more, *window}

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How test runners' outputs are counted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from keel import machine
+from keel.commands import test as test_command
+from keel.config import Settings
+from keel.counts import MOST_NAMES, Count, count_of, run_count, skips, total_of
+from keel.errors import KeelError, Status
 from keel.suites import (
     DAILY_MACHINE_PARTS,
     KERNEL_PARTS,
@@ -13,16 +18,15 @@ from keel.suites import (
     PARTS,
     REST,
     SUITES,
-    Count,
+    Suite,
     chosen,
-    count_of,
     judge_kernel,
     left_behind,
     operations_of,
     shown,
-    skips,
-    total_of,
 )
+
+SUITE_END = "the suite's end"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,55 @@ def test_counts(output: str, count: Count | None) -> None:
     assert count_of(output) == count
 
 
+@pytest.mark.parametrize(
+    ("output", "names"),
+    [
+        (
+            "FAIL shown/by: a test\n=== short test summary info ===\nSKIPPED [1] tests/a.py:3: no program\n"
+            "FAILED tests/a.py::test_x[a b] - AssertionError: 1 - 2\nERROR tests/b.py::test_y\nERROR tests/c.py - SyntaxError\n"
+            "=== 1 failed, 2 errors in 1.20s ===\n",
+            ["tests/a.py::test_x[a b]", "tests/b.py::test_y", "tests/c.py"],
+        ),
+        ("test ipc::sends ... ok\ntest ipc::waits ... FAILED\ntest result: FAILED. 1 passed; 1 failed\n", ["ipc::waits"]),
+        ("ok ids/new\nFAIL ids/old: expected 1\n1 passed, 1 failed\n", ["ids/old"]),
+        ("2 passed, 3 failed\n", ["runner"]),
+        ("a.py:1: error: no such name\n", ["runner"]),
+        ("2 passed, 0 failed\n", ["runner"]),
+    ],
+)
+def test_what_failed_has_a_name(output: str, names: list[str]) -> None:
+    assert run_count("runner", output, status=1).names == names
+
+
+def test_the_last_lines_say_what_failed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a suite could not run, and not all where very many failed."""
+    many = [f"case{number}" for number in range(MOST_NAMES)]
+
+    def missing(_: Settings) -> Count:
+        raise KeelError("no emulator")
+
+    runs = {"good": lambda _: Count(3), "bad": missing, "worse": lambda _: Count(1, len(many) + 1, 0, [*many, "last"])}
+    monkeypatch.setattr(test_command, "SUITES", {name: Suite(run, "", "") for name, run in runs.items()})
+    assert test_command.test(settings, ["good"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["all suites: 0 s", "total: 3 passed, 0 failed"]
+    assert test_command.test(settings, [*runs]) == Status.TESTS_FAILED
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-MOST_NAMES - 3 :] == [
+        "all suites: 0 s",
+        "failed: bad/did not run: no emulator",
+        *(f"failed: worse/{name}" for name in many[:-1]),
+        "... and 2 more",
+        f"total: 4 passed, {MOST_NAMES + 2} failed",
+    ]
+
+
+def test_an_installed_keel_has_no_tests(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(KeelError, match="not in the Debian package"):
+        test_command.test(replace(settings, repository=tmp_path), [])
+
+
 def test_a_skip_is_told_with_its_reason() -> None:
     reason = "SKIPPED [2] test_x.py:3: no program here"
     assert skips(f"..ss\n{reason}\n2 passed, 2 skipped in 1.00s\n") == [reason]
@@ -54,9 +107,9 @@ def test_a_skip_is_told_with_its_reason() -> None:
     [
         ("2 passed, 0 failed\n", machine.EXIT_TESTS_PASSED, Count(2)),
         ("2 passed, 1 failed\n", machine.EXIT_TESTS_FAILED, Count(2, 1)),
-        ("2 passed, 0 failed\n", None, Count(2, 1)),
-        ("0 passed, 0 failed\n", machine.EXIT_TESTS_PASSED, Count(0, 1)),
-        ("ok ids\n", machine.EXIT_KERNEL_PANIC, Count(0, 1)),
+        ("2 passed, 0 failed\n", None, Count(2, 1, 0, [SUITE_END])),
+        ("0 passed, 0 failed\n", machine.EXIT_TESTS_PASSED, Count(0, 1, 0, [SUITE_END])),
+        ("ok ids\n", machine.EXIT_KERNEL_PANIC, Count(0, 1, 0, [SUITE_END])),
     ],
 )
 def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: Count) -> None:
@@ -85,15 +138,15 @@ def test_every_machine_can_be_tested_alone() -> None:
     ("output", "status", "count"),
     [
         ("3 passed, 0 failed\nsuite x: 3 passed, 0 failed\ntotal: 4 passed, 0 failed, 1 skipped\n", 0, Count(4, 0, 1)),
-        ("total: 4 passed, 2 failed\n", 1, Count(4, 2)),
-        ("total: 4 passed, 0 failed\n", 1, Count(4, 1)),
-        ("total: 4 passed, 2 failed\n", 0, Count(4, 3)),
-        ("3 passed, 0 failed\n", -9, Count(0, 1)),
-        ("", 0, Count(0, 1)),
+        ("failed: x\nok y\nfailed: p/a/b\n... and 1 more\ntotal: 4 passed, 2 failed\n", 1, Count(4, 2, 0, ["p/a/b"])),
+        ("total: 4 passed, 0 failed\n", 1, Count(4, 1, 0, ["p/its end, with status 1"])),
+        ("total: 4 passed, 2 failed\n", 0, Count(4, 3, 0, ["p/its end, with status 0"])),
+        ("3 passed, 0 failed\n", -9, Count(0, 1, 0, ["p/its end, with status -9"])),
+        ("", 0, Count(0, 1, 0, ["p/its end, with status 0"])),
     ],
 )
 def test_a_part_counts_with_its_sum(output: str, status: int, count: Count) -> None:
-    assert total_of(output, status) == count
+    assert total_of("p", output, status) == count
 
 
 def test_operations_of_histories_are_added_up() -> None:
