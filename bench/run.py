@@ -6,7 +6,8 @@
 `main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also cycles by
 models of named machines (tools/keel/machines.toml).
 
-  bench/run.py [--systems native,keel,colocated,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume] [ROW...]
+  bench/run.py [--systems native,keel,colocated,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume]
+    [ROW...]
   bench/run.py --compare OLD.json NEW.json
   bench/run.py --plot RESULTS.json
 """

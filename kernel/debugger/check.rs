@@ -144,7 +144,12 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
         let kernels = kernels_entry(if top { Some(false) } else { shared.then_some(true) }, slot);
         if leaf.entry & MAPPED == 0 {
             let same = (leaf.entry ^ kernels) & !ACCESSED == 0;
-            expect!(same || top && is_shown(task, slot, leaf.entry), "task {} at {:#x}: not the kernel's entry", task.number, leaf.address());
+            expect!(
+                same || top && is_shown(task, slot, leaf.entry),
+                "task {} at {:#x}: not the kernel's entry",
+                task.number,
+                leaf.address()
+            );
             continue;
         }
         let apart = kernels == 0 || top && task.upper && slot == ENTRIES - 1;

@@ -80,6 +80,7 @@ fn create(number: u32) -> Ref<Task> {
         quota,
         area: AREA_DEFAULT,
         upper: false,
+        supervisor: false,
     })
     .expect("there is memory")
 }

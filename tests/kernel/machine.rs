@@ -14,6 +14,8 @@ pub mod acpi;
 pub mod clock;
 #[path = "../../kernel/src/arch/x86_64/cpu.rs"]
 pub mod cpu;
+#[path = "../../kernel/src/arch/x86_64/direct.rs"]
+pub mod direct;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
@@ -359,7 +361,15 @@ fn start() -> u64 {
     lock::release(boot);
     for number in [TaskNumber::SIGMA0, TaskNumber::ROOT] {
         let (quota, area) = (keel_abi::call::TASK_SHARED_QUOTA, keel_abi::memory::AREA_DEFAULT);
-        let plan = task::Plan { number, chief: None, mcp: u8::MAX, quota, area, upper: number == TaskNumber::ROOT };
+        let plan = task::Plan {
+            number,
+            chief: None,
+            mcp: u8::MAX,
+            quota,
+            area,
+            upper: number == TaskNumber::ROOT,
+            supervisor: false,
+        };
         tasks::create(&plan).expect("the pool is large enough for two tasks");
     }
     users
@@ -388,6 +398,7 @@ pub mod regs {
     use core::cell::RefMut;
 
     pub const CR0_TS: u64 = 1 << 3;
+    pub const CR4_PGE: u64 = 1 << 7;
     pub const CR4_PCIDE: u64 = 1 << 17;
     pub const MSR_GS_BASE: u32 = 0;
     pub const MSR_KERNEL_GS_BASE: u32 = 1;
@@ -532,6 +543,8 @@ pub mod cpuid {
         Xsave,
         FsGsBase,
         InvPcid,
+        Smep,
+        Smap,
         LargePages,
         ConstantTsc,
     }
@@ -574,6 +587,7 @@ pub mod switch {
     use keel_abi::fpage::canonical;
 
     pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;
+    pub const FLAGS_NEED_IRET: u64 = 0;
     pub const FLAGS_CLEARED: u64 = 0;
     pub const NO_CALL: u64 = u64::MAX;
     /// The longest time in ns between two polls for interrupts.
@@ -614,7 +628,7 @@ pub mod switch {
             cpu.loaded_changed();
             cpu.loaded.set(Some(thread));
             thread.consumed.set(thread.consumed.get().wrapping_sub(STATE.time.get()));
-            paging::switch(cpu, thread.space);
+            paging::switch(cpu, thread.space, thread.half);
             tables::select_ports(cpu, thread.task);
             fpu::change(cpu, thread);
         }

@@ -97,6 +97,7 @@ impl History {
             quota: TASK_SHARED_QUOTA,
             area: AREA_DEFAULT,
             upper: false,
+            supervisor: false,
         };
         tasks::create(&plan).expect("there is memory");
         let mut threads = Vec::new();

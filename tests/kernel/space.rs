@@ -364,6 +364,7 @@ impl History {
                 quota,
                 area: AREA_DEFAULT,
                 upper: true,
+                supervisor: false,
             };
             tasks.push(tasks::create(&plan).expect("there is memory"));
         }
@@ -632,6 +633,7 @@ fn limited(number: u32, quota: u64) -> Ref<Task> {
         quota,
         area: AREA_DEFAULT,
         upper: true,
+        supervisor: false,
     };
     tasks::create(&plan).expect("there is memory")
 }
@@ -1015,6 +1017,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
             quota: TASK_SHARED_QUOTA,
             area: 0,
             upper: true,
+            supervisor: false,
         };
         tasks::create(&plan).expect("there is memory")
     };

@@ -79,8 +79,15 @@ fn no_id_names_anybody_else_later() {
         match (random.below(40), model.tasks.get(&number).copied()) {
             (_, None) => {
                 let (chief, quota) = (at(TaskNumber::ROOT), TASK_SHARED_QUOTA);
-                let plan =
-                    Plan { number: TaskNumber::new(number), chief, mcp: 0, quota, area: AREA_DEFAULT, upper: false };
+                let plan = Plan {
+                    number: TaskNumber::new(number),
+                    chief,
+                    mcp: 0,
+                    quota,
+                    area: AREA_DEFAULT,
+                    upper: false,
+                    supervisor: false,
+                };
                 let task = create(&plan).expect("there is memory");
                 model.gives(task.id());
                 model.tasks.insert(number, task);
@@ -125,6 +132,7 @@ fn task_at(number: u32) -> Ref<Task> {
         quota: TASK_SHARED_QUOTA,
         area: AREA_DEFAULT,
         upper: false,
+        supervisor: false,
     })
     .expect("there is memory")
 }
@@ -196,6 +204,7 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
         quota: TASK_SHARED_QUOTA,
         area: AREA_DEFAULT,
         upper: false,
+        supervisor: false,
     };
     let (first, second) = (TaskNumber::FIRST_FREE, TaskNumber::new(TASK_FIRST_FREE as u32 + 1));
     let task = create(&plan(first)).expect("there is memory");

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import bootconf, forward, layers, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
-from .placement import Placement
+from .placement import TASKS, Placement
 from .rust import DEBUGGER_IMAGE
 from .slot import Slot, check_name
 
@@ -62,7 +62,7 @@ class Choices:
     processors: int = 1
     kernel_line: str = ""
     # What runs in supervisor mode on Keel.
-    placement: Placement = Placement()
+    placement: Placement = TASKS
     debugger: bool = False
     # The debug build, only for its check of the invariants.
     checks: bool = False
@@ -353,8 +353,8 @@ def _check_configuration(choices: Choices) -> None:
         bootconf.fill(bootconf.read(choices.boot_template), ramdisk="", linux_args="")
     elif choices.boot_template != bootconf.DEFAULT_TEMPLATE:
         raise KeelError("--boot-conf is for Keel, and --native boots without it", "leave one of them out")
-    elif choices.placement != Placement():
+    elif choices.placement != TASKS:
         raise KeelError("--place is for Keel, and native Linux has the machine for itself", "leave out --place or --native")
-    if choices.placement != Placement() and "${linux_place}" not in bootconf.read(choices.boot_template):
+    if choices.placement != TASKS and "${linux_place}" not in bootconf.read(choices.boot_template):
         reason = f"--place: {choices.boot_template} does not say 'place ${{linux_place}}'"
         raise KeelError(reason, "write that in Linux's task there, or 'place kernel' and leave out --place")

@@ -35,6 +35,10 @@ class Placement:
         return [f"keel.place={program}={KERNEL}" for program in self.programs]
 
 
+# What is so without --place.
+TASKS = Placement()
+
+
 def parse(words: Sequence[str]) -> Placement:
     """The placement by the values of --place in their order; the last one of Linux's counts."""
     linux, programs = TASK, list[str]()

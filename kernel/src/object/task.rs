@@ -286,8 +286,8 @@ impl Ref<Task> {
         Some(self).filter(|task| task.is_shown()).or(self.chief.filter(|chief| chief.is_shown()))
     }
 
-    /// What `paging::switch` has to know of its upper half. Where no task can run in supervisor mode
-    /// that is nothing.
+    /// What `paging::switch` has to know of its upper half. Where no task can run in supervisor
+    /// mode that is nothing.
     pub fn half(self) -> PhysAddr {
         match self.shown_half() {
             Some(task) => POOL.physical(task.root_table),

@@ -24,7 +24,7 @@
 //! hardware, but on virtual CPUs each hand-over to a CPU that is not scheduled costs all the time
 //! until it is.
 
-use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, entry::direct, paging, switch};
+use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, direct, paging, switch};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::{hint::spin_loop, mem::offset_of};
 

@@ -20,7 +20,7 @@ EDGES_BACK = {
     # other processors write back what they hold.
     ("arch", "percpu"): {"cpu.rs", "fpu.rs", "paging.rs"},
     # A context switch loads a thread's registers, space, ports and FPU state, and page tables lie in the pool.
-    ("arch", "object"): {"cpu.rs", "fpu.rs", "lookup.rs", "paging.rs", "switch.rs", "tables.rs"},
+    ("arch", "object"): {"cpu.rs", "direct.rs", "fpu.rs", "lookup.rs", "paging.rs", "switch.rs", "tables.rs"},
     # A thread control block has a transfer and a list of pending kernel objects as its parts: types, no calls.
     ("object", "ipc"): {"thread.rs"},
 }

@@ -2,7 +2,9 @@
 //! Tasks: creation, deletion, and the transfer of task numbers.
 
 use crate::call::{checked, Failure, Registers};
-use keel_abi::call::{CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT, TASK_SUPERVISOR, TASK_UPPER_HALF};
+use keel_abi::call::{
+    CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT, TASK_SUPERVISOR, TASK_UPPER_HALF,
+};
 use keel_abi::Id;
 
 /// A task to be created.

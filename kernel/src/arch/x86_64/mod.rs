@@ -7,6 +7,7 @@ pub mod boot;
 pub mod clock;
 pub mod cpu;
 pub mod cpuid;
+pub mod direct;
 pub mod entry;
 pub mod fpu;
 pub mod frequency;

@@ -49,8 +49,8 @@ pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 pub const ENTRIES: usize = 512;
 /// Levels of tables: 0 for 4 KB entries to 3, the top.
 pub const TOP_LEVEL: u8 = 3;
-/// Slots of the top table in the upper half. The kernel's entries there lack `MAPPED`: the first ones
-/// up to `UPPER_START`, and the last one, whose last slot users may have (`share_last_slot`).
+/// Slots of the top table in the upper half. The kernel's entries there lack `MAPPED`: the first
+/// ones up to `UPPER_START`, and the last one, whose last slot users may have (`share_last_slot`).
 pub const UPPER_SLOTS: core::ops::Range<usize> = 256..ENTRIES;
 /// Slot of the kernel's image in the table below the last slot.
 pub const IMAGE_SLOT: usize = slot(VirtAddr::new(OFFSET), TOP_LEVEL - 1);

@@ -110,8 +110,8 @@ int l4_mm_prepare(struct mm_struct *mm)
 }
 
 /*
- * A new mm has no L4 task; that of a fork is in supervisor mode as the one that it is a copy of. The
- * call of l4_tables_freed() gives it its first generation.
+ * A new mm has no L4 task; that of a fork is in supervisor mode as the one that it is a copy of.
+ * The call of l4_tables_freed() gives it its first generation.
  */
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {

@@ -33,6 +33,7 @@ pub const CASES: &[Case] = &[
     ("kernel-area-malformed", bad_area),
     ("two-kernel-areas-places", other_area),
     ("unknown-flags", unknown_flags),
+    ("supervisor-mode-is-not-ours-to-give", supervisor_mode),
     ("mcp-is-limited", mcp_limited),
     ("hand-over-to-a-child", to_child),
     ("clan-of-a-child-dies-with-it", clan_dies),
@@ -231,6 +232,17 @@ fn unknown_flags() -> Outcome {
         let si = base_priority() | 1 << bit;
         let di = Id::thread(0, number, 0, 0).0;
         refused!("a flag", checked(Registers { ax: CALL_TASK_NEW, di, si, ..Registers::default() }), Call Invalid);
+    }
+    Ok(())
+}
+
+/// Only the root task makes a server in supervisor mode, and only such a server other tasks there.
+fn supervisor_mode() -> Outcome {
+    for upper_half in [true, false] {
+        for area in [0, AREA_UPPER] {
+            let plan = NewTask { area, upper_half, supervisor: true, ..child_plan(raise_itself, 0) };
+            refused!("in supervisor mode", create_empty(&plan), Call Denied);
+        }
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 # in wait_for_interrupt and poll_interrupts. No lock is held at an entry from user mode; Rust takes
 # and releases it.
 #
-# Supervisor mode: with `supervisor` on the command line a task's threads may run at privilege level
+# Supervisor mode: with `supervisor` on the command line a task's threads may run at ring
 # 0. Frames and entries take them for user mode: gs, and the selectors in a frame, are as there. An
-# entry knows them by their ip, which is not in the kernel's text (from_level_0), and an exit by
+# entry knows them by their ip, which is not in the kernel's text (from_ring_0), and an exit by
 # Thread::supervisor or the exit words. All gates then name the entry stack (tables.rs: ANY_LEVEL).
 #
 # GS: in user mode gs is the user's, and KERNEL_GS_BASE points to the Cpu structure. swapgs follows
@@ -183,12 +183,12 @@ compat_entry:
 # save_after_vector pushes on, vector, error code, ip, cs, flags, sp, ss.
 .set ERROR_CODE, 16
 
-# Goes to `kernel` if the kernel was interrupted, at privilege level 0: always, if no thread may be in
-# supervisor mode. Otherwise it was a thread in
-# supervisor mode, or supervisor_exit: the words say user mode from here on. A thread's ip never lies
-# in the kernel's text, and the instructions that have no kernel's gs any more are in supervisor_exit,
-# after all other text (link.ld). Stack: vector, error code, ip, cs, flags, sp, ss.
-.macro from_level_0 kernel
+# Goes to `kernel` if the kernel was interrupted, at ring 0: always, if no thread may be in
+# supervisor mode. Otherwise it was such a thread, or supervisor_exit: the words say user mode from
+# here on. A thread's ip never lies in the kernel's text, and the instructions that have no kernel's
+# gs any more are in supervisor_exit, after all other text (link.ld). Stack: vector, error code, ip,
+# cs, flags, sp, ss.
+.macro from_ring_0 kernel
     test dword ptr [{words_given}], {SUPERVISOR_TASKS}
     jz \kernel
     cmp qword ptr [rsp + 16], offset supervisor_exit
@@ -204,7 +204,7 @@ compat_entry:
 common_entry:
     # Bits 0 and 1 of cs: the privilege level that was interrupted.
     test byte ptr [rsp + 24], 3
-    jz .Llevel_0
+    jz .Lring_0
 .Lfrom_user: save_after_vector
 # Serves an exception or interrupt from user mode. All registers are saved. Live: rdi = vector; the
 # error code is on the kernel stack.
@@ -227,7 +227,7 @@ without_error_code:
     mov qword ptr [rsp + ERROR_CODE], 0
     jmp user_exception
 
-.Llevel_0: from_level_0 kernel_entry
+.Lring_0: from_ring_0 kernel_entry
     jmp .Lfrom_user
 
 # An interrupt or exception in the kernel: an interrupt in wait_for_interrupt or poll_interrupts;
@@ -280,7 +280,7 @@ debug_entry:
     push VECTOR_DB
     test byte ptr [rsp + 24], 3
     jnz .Ldebug_user
-    from_level_0 .Ldrop_debug
+    from_ring_0 .Ldrop_debug
 .Ldebug_user: save_after_vector
     jmp without_error_code
 # Live: all registers are the interrupted kernel code's; gs may be the user's.

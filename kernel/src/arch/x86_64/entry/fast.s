@@ -1101,7 +1101,7 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
     test byte ptr [rsp + 24], 3
     .if \supervisor
     jnz .Lfault_in_user_mode_\name
-    from_level_0 kernel_entry
+    from_ring_0 kernel_entry
 .Lfault_in_user_mode_\name:
     .else
     jz kernel_entry
@@ -1140,8 +1140,8 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
     fault_path \pcids, \supervisor, 0
 
     .if \supervisor
-# On a uniprocessor the thread may call its handler directly, and has made no call now: then the lock
-# is as good as taken here, and its release ends the direct calls.
+# On a uniprocessor the thread may call its handler directly, and has made no call now: then the
+# lock is as good as taken here, and its release ends the direct calls.
 .Lfault_finds_lock_held_\name: cmp qword ptr gs:[CPU_direct], 0
     jne .Lfault_ends_direct_calls_\name
     jmp .Lfault_slow_unlocked_\name

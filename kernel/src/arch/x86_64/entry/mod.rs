@@ -2,7 +2,6 @@
 //! Rust side of entry.s: what the entries call. switch.rs has the checks before leaving to user
 //! mode.
 
-pub mod direct;
 pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
@@ -179,7 +178,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
                     fault::exception(thread, vector, error_code, 0);
                 }
             }
-            // In supervisor mode no port is refused; a bitmap would stay for the process that is next.
+            // In supervisor mode no port is refused. A bitmap would stay for the next process.
             VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
             VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
             _ => fault::exception(thread, vector, error_code, 0),

@@ -3,10 +3,10 @@
 //! shows, on a uniprocessor.
 //!
 //! fast.s begins them (allow_direct_calls) where the handler resumes the thread, its client, and
-//! waits for anybody. While the client or its handler runs so, this CPU's lock is held in user mode,
-//! and nothing else of the kernel's knows of a call: the client looks as if it ran, and the handler
-//! as if it waited; only `Cpu::current` and `Cpu::client` tell who does. The slow paths find the
-//! lock taken, and make that state what it means before they look at anything.
+//! waits for anybody. While the client or its handler runs so, this CPU's lock is held in user
+//! mode, and nothing else of the kernel's knows of a call: the client looks as if it ran, and the
+//! handler as if it waited; only `Cpu::current` and `Cpu::client` tell who does. The slow paths
+//! find the lock taken, and make that state what it means before they look at anything.
 
 use crate::arch::cpu::Cpu;
 use crate::arch::regs::rdtsc;
