@@ -144,6 +144,17 @@ def _add_shares(verb: Parser) -> None:
     )
 
 
+def _add_place(verb: Parser) -> None:
+    verb.add_argument(
+        "--place",
+        metavar="WHO=WHERE",
+        action="append",
+        default=[],
+        help=f"what runs in supervisor mode on Keel: {placement.LINUX}={placement.KERNEL}, Linux, in the spaces of all "
+        f"processes; and besides /PATH={placement.KERNEL}, that program; may be repeated",
+    )
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
@@ -193,14 +204,7 @@ def _add_run(verbs: Verbs) -> None:
         metavar=f"{DEBIAN_KERNEL}|FILE",
         help="with --native, another kernel: the one that Debian ships, or a bzImage; the default root is in memory then",
     )
-    verb.add_argument(
-        "--place",
-        metavar="WHO=WHERE",
-        action="append",
-        default=[],
-        help=f"what runs in supervisor mode on Keel: {placement.LINUX}={placement.KERNEL}, Linux, in the spaces of all "
-        f"processes; and besides /PATH={placement.KERNEL}, that program; may be repeated",
-    )
+    _add_place(verb)
     _add_machine(verb)
     verb.add_argument(
         "--boot-conf",
@@ -303,6 +307,7 @@ def _add_profile(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "profile", "run one command and show where its instructions go")
     verb.add_argument("command", metavar="CMD", help="a command in Debian, as for run --exec")
     verb.add_argument("--native", action="store_true", help="on native Linux instead of on Keel")
+    _add_place(verb)
     _add_packages(verb)
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
@@ -386,6 +391,7 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
         machines=timing.choose(options.machine) if options.machine else (),
         tagged=options.tagged,
         parts=options.parts,
+        placement=placement.parse(options.place),
     )
 
 

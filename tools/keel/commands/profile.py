@@ -9,6 +9,7 @@ from pathlib import Path
 from .. import boot, figures, profile, timing, watched
 from ..config import Settings
 from ..errors import KeelError, Status
+from ..placement import TASKS, Placement
 from ..progress import say
 from . import run as run_command
 
@@ -28,6 +29,7 @@ class Wanted:
     machines: Sequence[str] = ()
     tagged: bool = False
     parts: Path | None = None
+    placement: Placement = TASKS
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
@@ -40,6 +42,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
         )
         choices = boot.Choices(
             native=wanted.native,
+            placement=wanted.placement,
             command=wanted.command,
             icount=True,
             packages=wanted.packages,
