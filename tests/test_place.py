@@ -94,11 +94,32 @@ def test_only_who_may_use_ports_is_in_supervisor_mode() -> None:
     assert (result.status, result.output) == (0, "other 3\n1\n")
 
 
-def test_a_native_task_is_not_placed_so() -> None:
-    """The root task refuses it before anything runs."""
+def test_native_linux_is_not_placed() -> None:
+    """There is no µ-kernel to place it beside."""
     result = keel("run", "--native", *COLOCATED, "--exec", "true")
     assert result.status != 0
     assert "--place is for Keel" in result.last_error_line()
+
+
+BOOT_CONF = (REPOSITORY / "tools" / "keel" / "boot.conf").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "reason"),
+    [
+        (BOOT_CONF, [*COLOCATED, "--qemu-arg=-cpu", "--qemu-arg=max,-smap"], "lacks SMEP or SMAP"),
+        (BOOT_CONF.replace("${linux_place}", "kernel"), [], "lacks the word 'supervisor'"),
+        (BOOT_CONF.replace("image heartbeat", "image heartbeat place kernel"), [], "'place kernel' is for servers"),
+        (BOOT_CONF.replace("place ${linux_place}", ""), COLOCATED, "does not say 'place ${linux_place}'"),
+    ],
+    ids=["no SMAP", "no word", "native task", "another template"],
+)
+def test_what_cannot_be_placed_is_refused(tmp_path: Path, text: str, options: list[str], reason: str) -> None:
+    """One line says why, and no task has begun."""
+    (tmp_path / "boot.conf").write_text(text)
+    result = keel("run", "--timeout", "60", "--boot-conf", str(tmp_path / "boot.conf"), *options, "--exec", "true")
+    assert result.status != 0
+    assert reason in result.last_error_line()
 
 
 # A program whose system calls the stub stops at, and the first of them in Linux.
