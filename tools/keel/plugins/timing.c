@@ -6,8 +6,8 @@
  *
  * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the
  * kernel behind one of a program that ended neither with SYSCALL nor with a jump there, by which
- * programs in ring 0 enter the kernel without a change. A block that an exception
- * leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place
+ * programs in ring 0 enter the kernel without a change: a direct one, or one by a word in memory to
+ * where SYSCALL enters. A block that an exception leaves in its middle counts as a whole. One processor only. Not seen: the page tables' own place
  * in the caches, which page INVLPG names, and the number in CR3.
  *
  *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and
@@ -48,6 +48,8 @@ struct block {
 	/* What its last instruction does to the mode, and where it jumps to, if it is such a one. */
 	enum change last;
 	uint64_t target;
+	/* Its last instruction is a jump by a word in memory. */
+	bool jumps_by_memory;
 };
 
 static struct machine machines[MACHINES];
@@ -60,6 +62,8 @@ static struct block *blocks;
 static bool running;
 static struct block *current;
 static uint64_t instructions;
+/* Where SYSCALL entered the kernel last. */
+static uint64_t entry;
 static struct time times[MACHINES];
 
 static void charge(int number, struct time time)
@@ -122,9 +126,13 @@ static bool in_kernel(const struct block *block)
 /* How the mode changed between two blocks. */
 static enum change change_between(const struct block *from, const struct block *to)
 {
+	if (from->last == SYSCALL)
+		entry = to->address;
 	if (from->last != NO_CHANGE)
 		return from->last;
-	return !in_kernel(from) && in_kernel(to) && from->target != to->address ? EXCEPTION : NO_CHANGE;
+	if (from->target == to->address || (from->jumps_by_memory && entry == to->address))
+		return NO_CHANGE;
+	return !in_kernel(from) && in_kernel(to) ? EXCEPTION : NO_CHANGE;
 }
 
 static void executed(unsigned int vcpu, void *data)
@@ -239,6 +247,12 @@ static uint64_t target_of(const struct qemu_plugin_insn *insn)
 	return qemu_plugin_insn_vaddr(insn) + code.size + displacement;
 }
 
+/* JMP by a word in memory whose address is relative to ip. */
+static bool jumps_by_memory(const struct qemu_plugin_insn *insn)
+{
+	return IS(insn, 0xff, 0x25);
+}
+
 /* MOV to CR3: 0F 22 with 3 as the register field of the last byte. */
 static bool is_write_of_cr3(const struct qemu_plugin_insn *insn)
 {
@@ -310,6 +324,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	block->instructions = count;
 	block->last = change_of(qemu_plugin_tb_get_insn(tb, count - 1));
 	block->target = target_of(qemu_plugin_tb_get_insn(tb, count - 1));
+	block->jumps_by_memory = jumps_by_memory(qemu_plugin_tb_get_insn(tb, count - 1));
 	find_pieces(block, tb);
 	block->next = blocks;
 	blocks = block;
