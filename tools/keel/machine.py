@@ -162,6 +162,7 @@ TEST_MACHINES = (
     TestMachine("bochs", Emulator.BOCHS, processors=2, processor="corei7_icelake_u"),
     # The local APICs are locked in x2APIC mode, which QEMU's translator does not have. Bochs cannot leave it.
     TestMachine("bochs-x2apic", Emulator.BOCHS, processors=2, processor="corei7_icelake_u", kernel_line="x2apic-locked"),
+    TestMachine("bochs-supervisor", Emulator.BOCHS, processors=2, processor="corei7_icelake_u", kernel_line="supervisor"),
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
 )
 
