@@ -130,6 +130,8 @@ class TestMachine:
     processors: int = 1
     processor: str = CPU
     kernel_line: str = ""
+    # Where Linux runs there, a word of placement.PLACES.
+    linux_place: str = "task"
     icount: bool = False
     arguments: str = ""
     # It has the debug build, which checks its invariants when it is asked.
@@ -179,6 +181,8 @@ MACHINES = (
     TestMachine("uefi", Emulator.QEMU, model="q35", uefi=True),
     TestMachine("kvm", Emulator.KVM, timeout_s=KVM_LIMIT_S, daily=("suite", "power-off")),
     TestMachine("kvm-2", Emulator.KVM, processors=2, timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm-colocated", Emulator.KVM, linux_place="kernel", timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm-2-colocated", Emulator.KVM, processors=2, linux_place="kernel", timeout_s=KVM_LIMIT_S),
     # As some firmware leaves the local APICs, in a mode that QEMU's translator does not have.
     TestMachine("kvm-x2apic", Emulator.KVM, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
 )

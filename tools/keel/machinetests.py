@@ -14,6 +14,7 @@ from pathlib import Path
 
 from . import bochs, boot, bootconf, cpio, guest, guestinit, loader, machine, nested, qemu, rootarchive, slot
 from .config import Settings
+from .placement import Placement
 
 PROBE = "probe"
 # Each kind of disk, as Linux calls the first one, and what is on it (probe.c).
@@ -101,6 +102,7 @@ def _run_linux(settings: Settings, tested: machine.TestMachine, end: str) -> Ran
             memory_mb=tested.memory_mb,
             processors=tested.processors,
             kernel_line=tested.kernel_line,
+            placement=Placement(tested.linux_place),
             card="none",
             append=words,
         )

@@ -137,7 +137,8 @@ def arguments(guest: Guest) -> list[str]:
     if guest.debugger is not None:
         argv += _serial(guest, machine.DEBUGGER, guest.debugger)
     if guest.icount:
-        argv += ["-icount", "shift=0,sleep=off"]
+        # Random instructions include RDRAND, whose numbers are the host's without a seed.
+        argv += ["-icount", "shift=0,sleep=off", "-seed", "1"]
     if guest.gdb_socket:
         argv += ["-chardev", f"socket,path={quoted(guest.gdb_socket)},server=on,wait=off,id=gdb"]
         argv += ["-gdb", "chardev:gdb"]
