@@ -89,6 +89,12 @@ pub fn reset_stacks() {
     NEXT_STACK.store(1, Ordering::Relaxed);
 }
 
+/// Frees all frames and task numbers of the case. Its tasks must no longer exist.
+pub fn reset_tasks() {
+    NEXT_FRAME.store(0, Ordering::Relaxed);
+    NEXT_TASK.store(0, Ordering::Relaxed);
+}
+
 /// The top of a new stack.
 pub fn stack() -> u64 {
     stack_top(LASTING_STACKS + next(&NEXT_STACK, STACKS as u64 - LASTING_STACKS))
