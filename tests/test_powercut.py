@@ -77,7 +77,7 @@ CUTTER = """#!{python}
 import os, re, shutil, socket, struct, subprocess, sys
 os.environ["PATH"] = os.environ["PATH"].partition(":")[2]
 words = [shutil.which(os.path.basename(sys.argv[0])), *sys.argv[1:]]
-fds = {{int(fd) for word in words for fd in re.findall("socket,fd=([0-9]+)", word)}}
+fds = {{int(fd) for word in words for fd in re.findall("(?:socket,fd=|file,path=/dev/fd/)([0-9]+)", word)}}
 channel = [at for at, word in enumerate(words) if re.match("socket,fd=[0-9]+,id=port$", word)]
 if not channel:
     os.execv(words[0], words)

@@ -27,6 +27,11 @@ STAND_IN = """#!{python}
 import re, socket, sys, time
 fds = dict(reversed(re.search("fd=(.*),id=(.*)", word).groups()) for word in sys.argv if word.startswith("socket,fd="))
 lines = {{name: socket.socket(fileno=int(fd)) for name, fd in fds.items()}}
+class Output:
+    def __init__(self, path): self.file = open(path, "wb", buffering=0)
+    def sendall(self, data): self.file.write(data)
+outputs = (re.search("path=(.*),id=(.*)", word).groups() for word in sys.argv if word.startswith("file,path="))
+lines.update((name, Output(path)) for path, name in outputs)
 """
 Run = Callable[..., Outcome]
 Emulator = Callable[[str], None]
