@@ -16,7 +16,7 @@ from conftest import PLACED, REPOSITORY, run_guest, started
 LIMIT_S = 300
 RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
 # How late a heartbeat may be on the deterministic clock: the time to delete Linux and its processes (docs/caveats.md).
-BOUND_US = 20_000 if PLACED else 10_000
+BOUND_US = 10_000
 CONTAINED = "irq 3 4\n\tports 0x70-0x71 0x2f8-0x2ff 0x3f8-0x3ff"
 PROMPT = b"root@keel:~#"
 RESTARTED = re.compile(r"root: task linux: restarted, (\d+) pages of kernel memory were in use without it")
