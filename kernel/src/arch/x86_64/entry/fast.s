@@ -122,6 +122,39 @@
     jne \refused
 .endm
 
+# Reads the frame of the blocked alien thread rbx: rbp = the frame, rcx = ip, r11 = flags, rdx = FS
+# base, r15 = GS base. The frame is its chief's memory too, which may change at any time: each word
+# is read once, and used as it was checked. Uses rax.
+.macro read_frame refused
+    mov rbp, [rbx + THREAD_frame]
+    # It runs 64-bit code, and no selector has to be loaded.
+    must_be_64_bit \refused
+    mov rcx, [rbp + FRAME_ip]
+    mov r11d, [rbp + FRAME_flags]
+    mov rdx, [rbp + FRAME_fs_base]
+    mov r15, [rbp + FRAME_gs_base]
+    # Its ip and bases are in the lower half, so that no exit instruction and no WRFSBASE faults.
+    # The slow path takes any canonical address.
+    mov rax, rcx
+    or rax, rdx
+    or rax, r15
+    shr rax, HALF_SHIFT
+    jnz \refused
+.endm
+
+# Check: SYSRET restores all registers of the frame rbp. It needs rcx = ip and r11 = flags, which
+# read_frame has loaded, and cannot restore TF and RF. Uses rax.
+.macro must_restore_by_sysret refused
+    cmp rcx, [rbp + FRAME_rcx]
+    jne \refused
+    cmp r11, [rbp + FRAME_r11]
+    jne \refused
+    mov eax, r11d
+    xor eax, FLAGS_FIXED
+    test eax, {FLAGS_NOT_SYSRET}
+    jnz \refused
+.endm
+
 # Check: the CPU can be switched to the native thread rbx at once. Uses rax.
 .macro must_take_message refused
     must_run_next \refused
@@ -592,32 +625,9 @@
     jne .Lslow_\name
     # The partner may run next.
     must_run_next .Lslow_\name, ax, word
-    # rbp = its frame. That is its chief's memory too, which may change at any time: each word is
-    # read once, and used as it was checked.
-    mov rbp, [rbx + THREAD_frame]
-    # It runs 64-bit code, and no selector has to be loaded.
-    must_be_64_bit .Lslow_\name
-    mov rcx, [rbp + FRAME_ip]
-    mov r11d, [rbp + FRAME_flags]
-    mov rdx, [rbp + FRAME_fs_base]
-    mov r15, [rbp + FRAME_gs_base]
-    # Its ip and bases are in the lower half, so that no exit instruction and no WRFSBASE faults.
-    # The slow path takes any canonical address.
-    mov rax, rcx
-    or rax, rdx
-    or rax, r15
-    shr rax, HALF_SHIFT
-    jnz .Lslow_\name
+    read_frame .Lslow_\name
     # POINT OF NO RETURN: nothing below can fail. What follows chooses the exit instruction.
-    # SYSRET needs rcx = ip and r11 = flags, and cannot restore TF and RF.
-    cmp rcx, [rbp + FRAME_rcx]
-    jne .Lreply_by_iret_\@
-    cmp r11, [rbp + FRAME_r11]
-    jne .Lreply_by_iret_\@
-    mov eax, r11d
-    xor eax, FLAGS_FIXED
-    test eax, {FLAGS_NOT_SYSRET}
-    jnz .Lreply_by_iret_\@
+    must_restore_by_sysret .Lreply_by_iret_\@
     # Usually its FPU state is still loaded, and lent to the caller: then the FPU is on.
     btr word ptr gs:[CPU_fpu_lent], 0
     jnc .Lreply_not_lent_\@
@@ -921,14 +931,8 @@
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
 .Ldirect_call_\name: mov rbx, gs:[CPU_direct]
     mov r8, rax
-    mov word ptr [rsp + FRAME_segments], ds
-    mov word ptr [rsp + FRAME_segments + 2], es
-    mov word ptr [rsp + FRAME_segments + 4], fs
-    mov word ptr [rsp + FRAME_segments + 6], gs
     # No selector has to be loaded.
-    mov rax, [rbx + FRAME_segments]
-    cmp rax, [rsp + FRAME_segments]
-    jne .Lend_direct_calls_\name
+    must_share_selectors rbx, .Lend_direct_calls_\name
     # POINT OF NO RETURN: nothing below can fail.
     mov gs:[CPU_client], rbp
     mov gs:[CPU_current], rbx
@@ -961,27 +965,8 @@
     jne .Lsettle_\name
     test esi, {TAG_ITEMS}
     jnz .Lsettle_\name
-    # As in reply_path, each word of the client's frame is read once.
-    mov rbp, [rbx + THREAD_frame]
-    must_be_64_bit .Lsettle_\name
-    mov rcx, [rbp + FRAME_ip]
-    mov r11d, [rbp + FRAME_flags]
-    mov rdx, [rbp + FRAME_fs_base]
-    mov r15, [rbp + FRAME_gs_base]
-    mov rax, rcx
-    or rax, rdx
-    or rax, r15
-    shr rax, HALF_SHIFT
-    jnz .Lsettle_\name
-    # SYSRET restores all registers.
-    cmp rcx, [rbp + FRAME_rcx]
-    jne .Lsettle_\name
-    cmp r11, [rbp + FRAME_r11]
-    jne .Lsettle_\name
-    mov eax, r11d
-    xor eax, FLAGS_FIXED
-    test eax, {FLAGS_NOT_SYSRET}
-    jnz .Lsettle_\name
+    read_frame .Lsettle_\name
+    must_restore_by_sysret .Lsettle_\name
     # POINT OF NO RETURN: nothing below can fail. The FPU is as it was at the call.
     mov gs:[CPU_current], rbx
     mov qword ptr gs:[CPU_client], 0
