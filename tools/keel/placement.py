@@ -11,17 +11,21 @@ LINUX = "linux"
 # A task of its own in user mode; in supervisor mode, in the upper half of every process's space.
 TASK, KERNEL = "task", "kernel"
 PLACES = (TASK, KERNEL)
+# A program in the task of Linux itself, in user mode.
+SERVER = "server"
+# Where a program can be by the place of Linux.
+PROGRAMS = {TASK: SERVER, KERNEL: KERNEL}
 # The word of the µ-kernel's command line by which the root task may create tasks in supervisor mode.
 SUPERVISOR_TASKS = "supervisor"
 # The limits of Linux's side (linux/arch/l4/kernel/place.c).
 MOST_PROGRAMS = 8
 LONGEST_PATH = 255
-KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}"
+KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}, /PATH={SERVER}"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where Linux runs on Keel, and the paths of the programs that run in supervisor mode, each in a space of its own."""
+    """Where Linux runs on Keel, and the paths of the programs that run where it lets them: `PROGRAMS`."""
 
     linux: str = TASK
     programs: tuple[str, ...] = ()
@@ -32,7 +36,7 @@ class Placement:
 
     def linux_words(self) -> list[str]:
         """What Linux's command line says of it."""
-        return [f"keel.place={program}={KERNEL}" for program in self.programs]
+        return [f"keel.place={program}={PROGRAMS[self.linux]}" for program in self.programs]
 
 
 # What is so without --place.
@@ -41,21 +45,23 @@ TASKS = Placement()
 
 def parse(words: Sequence[str]) -> Placement:
     """The placement by the values of --place in their order; the last one of Linux's counts."""
-    linux, programs = TASK, list[str]()
+    linux, programs = TASK, list[tuple[str, str]]()
     for word in words:
         who, separator, where = word.rpartition("=")
         if who == LINUX and where in PLACES:
             linux = where
-        elif separator and who.startswith("/") and where == KERNEL:
-            programs.append(_program(who))
+        elif separator and who.startswith("/") and where in PROGRAMS.values():
+            programs.append((_program(who), where))
         else:
             raise KeelError(f"--place {word!r}: nothing can be placed so", f"known are {KNOWN}", Status.USAGE)
-    if programs and linux != KERNEL:
-        reason = f"--place {programs[0]}={KERNEL}: a program is there only beside Linux"
-        raise KeelError(reason, f"give --place {LINUX}={KERNEL} as well", Status.USAGE)
+    for program, where in programs:
+        if where != PROGRAMS[linux]:
+            (needed,) = (place for place, programs_place in PROGRAMS.items() if programs_place == where)
+            reason = f"--place {program}={where}: a program is there only beside {LINUX}={needed}"
+            raise KeelError(reason, f"give --place {LINUX}={needed}, or {program}={PROGRAMS[linux]}", Status.USAGE)
     if len(programs) > MOST_PROGRAMS:
         raise KeelError(f"--place: {len(programs)} programs", f"at most {MOST_PROGRAMS} can be named", Status.USAGE)
-    return Placement(linux, tuple(programs))
+    return Placement(linux, tuple(program for program, _ in programs))
 
 
 def _program(path: str) -> str:

@@ -125,7 +125,7 @@ pub fn handlers_call(thread: Ref<Thread>) {
     if calls != DISPATCH_OFF && asked & CALL_HANDLER != 0 {
         // Its words are in its frame.
         raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_HANDLER), (0, 0));
-    } else if calls > DISPATCH_ON && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
+    } else if calls > DISPATCH_UPPER && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
         // The program's entry, which gets rcx and r11 as SYSCALL sets them.
         frame.ip.set(calls);
     } else {

@@ -93,10 +93,10 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     Error::Denied.when(mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get())?;
     let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
     Error::Invalid.when(mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped))?;
-    let (calls, no_entry) = (record.dispatch.get(), !thread.has(Flags::ALIEN));
-    Error::Invalid.when(
-        mask & EX_DISPATCH != 0 && calls > DISPATCH_ON && (no_entry || calls < PAGE_SIZE || calls >> HALF_SHIFT != 0),
-    )?;
+    let (calls, alien) = (record.dispatch.get(), thread.has(Flags::ALIEN));
+    let entry = alien && calls >= PAGE_SIZE && calls >> HALF_SHIFT == 0;
+    let known = calls <= DISPATCH_ON || !alien && calls == DISPATCH_UPPER || entry;
+    Error::Invalid.when(mask & EX_DISPATCH != 0 && !known)?;
     Error::Invalid
         .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0))?;
     let frame = match (mask & EX_FRAME, record.frame.get()) {

@@ -22,7 +22,8 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    if caller.has(Flags::ALIEN | Flags::DISPATCHED) {
+    let elsewhere = caller.dispatch.get() == DISPATCH_UPPER && caller.frame().ip.get() >> HALF_SHIFT == 0;
+    if caller.has(Flags::ALIEN | Flags::DISPATCHED) || elsewhere {
         // If an unmap was preempted before its calls became messages, the handler gets that call,
         // and no later unmap may use its progress.
         caller.found.set(0);

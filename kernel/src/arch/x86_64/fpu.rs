@@ -146,7 +146,8 @@ fn trap(cpu: &Cpu, on: bool) {
 /// Another thread's registers are loaded: its FPU state if it has one, else the FPU traps, unless
 /// it borrows the state that is in the processor.
 pub fn change(cpu: &Cpu, thread: Ref<Thread>) {
-    let lent = thread.borrows_fpu.get() && cpu.fpu_owner.get().is_some_and(|owner| thread.handles(owner));
+    let borrows = thread.borrows_fpu.get() && thread.fpu.get().is_none();
+    let lent = borrows && cpu.fpu_owner.get().is_some_and(|owner| thread.handles(owner));
     cpu.fpu_lent.set(lent as u16);
     match thread.fpu.get() {
         None => trap(cpu, !lent),
@@ -175,6 +176,7 @@ pub fn put_away(cpu: &Cpu) {
 /// Gives the running thread an FPU state at its first FPU instruction. Errors: no memory, or it
 /// has none of its own and cannot borrow one now.
 pub fn switch_on(thread: Ref<Thread>) -> Result<(), Error> {
+    Error::Invalid.when(thread.borrows_fpu.get() && thread.fpu.get().is_none())?;
     state_of(thread)?;
     change(cpu(), thread);
     Ok(())
@@ -184,7 +186,6 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     if let Some(state) = thread.fpu.get() {
         return Ok(state);
     }
-    Error::Invalid.when(thread.borrows_fpu.get())?;
     let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
     // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a
     // State are ever used by the processor; the pool's class is at least that.
@@ -245,11 +246,17 @@ pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Er
     Ok(())
 }
 
-/// A thread's state becomes the initial one.
+/// A thread's state becomes the initial one. One that borrows has none then.
 pub fn reset(thread: Ref<Thread>) {
     let Some(state) = thread.fpu.get() else { return };
     forget_registers(thread);
     state.reset();
+    if thread.borrows_fpu.get() {
+        thread.fpu.set(None);
+        thread.unset(Flags::FPU);
+        // SAFETY: the thread had the only reference, and no processor has the state.
+        unsafe { POOL.delete(state, Kind::Fpu) };
+    }
 }
 
 /// Whether a thread's state is in this processor's registers.

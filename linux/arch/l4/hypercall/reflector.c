@@ -67,6 +67,7 @@ static void l4_reflector_loop(struct keel_utcb *utcb)
 {
 	struct keel_frame *frame = (void *)&utcb->words[KEEL_REGISTER_WORDS];
 	unsigned long flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
+	unsigned int cpu = utcb - keel_utcb(KEEL_REFLECTOR);
 	struct keel_message m = { };
 
 	for (;;) {
@@ -74,14 +75,16 @@ static void l4_reflector_loop(struct keel_utcb *utcb)
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
 		if (m.status || !keel_is_own(m.partner))
 			continue;
-		if (keel_kind(&m) == KEEL_KIND_PAGE_FAULT)
-			l4_page_fault_words(frame, &m);
-		else if (keel_kind(&m) == KEEL_KIND_EXCEPTION)
-			frame->vector = keel_label(&m);
-		else
-			continue;
-		if (!l4_emulate_wrgsbase(frame))
-			l4_push_trap(frame);
+		if (!l4_inside_reflect(frame, &m, cpu)) {
+			if (keel_kind(&m) == KEEL_KIND_PAGE_FAULT)
+				l4_page_fault_words(frame, &m);
+			else if (keel_kind(&m) == KEEL_KIND_EXCEPTION)
+				frame->vector = keel_label(&m);
+			else
+				continue;
+			if (!l4_emulate_wrgsbase(frame))
+				l4_push_trap(frame);
+		}
 		m.tag = KEEL_TAG(0, REPLY_WORDS);
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}

@@ -17,4 +17,10 @@ void l4_reflector_init(void);
 void l4_reflector_entry(void);
 void l4_kernel_trap(struct l4_trap *trap);
 
+/*
+ * A message about a server thread that runs a program: returns true if the frame is where the
+ * thread goes on, false for a fault of Linux's own code (kernel/inside.c).
+ */
+bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigned int cpu);
+
 #endif

@@ -11,11 +11,11 @@
 	.text
 SYM_CODE_START(l4_reflector_entry)
 	call	l4_kernel_trap
-	movq	TRAP_SP(%rsp), %rax
+	movq	REGS_SP(%rsp), %rax
 	subq	$8, %rax
-	movq	TRAP_IP(%rsp), %rdx
+	movq	REGS_IP(%rsp), %rdx
 	movq	%rdx, (%rax)
-	movq	%rax, TRAP_SP(%rsp)
+	movq	%rax, REGS_SP(%rsp)
 	popq	%r15
 	popq	%r14
 	popq	%r13

@@ -9,7 +9,7 @@
 #include <asm/hypercall.h>
 
 /* The task's id: that of the server thread, with the lthread number that stands for the task. */
-static unsigned long keel_own_task(void)
+unsigned long keel_own_task(void)
 {
 	return keel_self(KEEL_SERVER) |
 	       (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;

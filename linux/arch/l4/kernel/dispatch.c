@@ -339,11 +339,61 @@ static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *r
 		l4_serve(task, regs, WAIT, L4_RESUME_REPLY, false);
 }
 
-/* The lthread does not exist yet, is on another processor, or lacks state that Linux changed. */
+/*
+ * A turn of the loop for a thread that the server thread itself runs (kernel/inside.c). Interrupts
+ * are off, on entry and on return.
+ */
+static void l4_serve_inside(struct task_struct *task, struct pt_regs *regs)
+{
+	unsigned long status = 0;
+	struct keel_message m;
+
+	l4_unmap_queued(task->mm);
+	if (task->thread.resume_action == L4_RESUME_MAPPINGS)
+		status = l4_pager_map_own();
+	if (unlikely(status)) {
+		l4_not_resumed(task, regs, status, L4_RESUME_MAPPINGS);
+		return;
+	}
+	if (unlikely(!task->thread.loaded | task->thread.fpu.stale) && !l4_inside_load()) {
+		l4_exit_to_user(task, regs);
+		return;
+	}
+	if (unlikely(regs->ip >= TASK_SIZE_MAX)) {
+		local_irq_enable();
+		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
+		l4_exit_to_user(task, regs);
+		return;
+	}
+	switch (l4_inside_run(regs)) {
+	case L4_INSIDE_CALL:
+		regs->ax = -ENOSYS;
+		l4_syscall(task, regs);
+		break;
+	case L4_INSIDE_WORK:
+		local_irq_enable();
+		l4_exit_to_user(task, regs);
+		break;
+	case L4_INSIDE_MESSAGE:
+		m = *this_cpu_ptr(&l4_inside_message);
+		l4_inside_store_base();
+		l4_route(task, regs, &m);
+		break;
+	}
+}
+
+/*
+ * The lthread does not exist yet, is on another processor, or lacks state that Linux changed; or
+ * the thread has none.
+ */
 static noinline void l4_prepare(struct task_struct *task, struct pt_regs *regs)
 {
 	int error;
 
+	if (task->mm->context.inside) {
+		l4_serve_inside(task, regs);
+		return;
+	}
 	local_irq_enable();
 	error = l4_thread_prepare(task);
 	if (error)

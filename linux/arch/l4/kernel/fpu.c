@@ -10,6 +10,9 @@
  * Server threads borrow (KEEL_EX_FPU_BORROW): while one handles a message of an lthread, the state
  * is still in the processor's registers, where XSAVE and XRSTOR reach it. If it is not, because
  * another thread needed the registers, they raise #NM, and the micro-kernel is asked.
+ *
+ * A server thread that runs a program in the server itself (kernel/inside.c) has a state of its
+ * own, which is that program's while `loaded` is set, and borrows none until l4_fpu_disown().
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -37,6 +40,9 @@ static unsigned int l4_fpu_frame_size(void)
 
 /* The lthread whose message was received last on this processor, 0: not served. It alone lends. */
 DEFINE_PER_CPU(unsigned long, l4_served);
+
+/* This processor's server thread has a state of its own. */
+static DEFINE_PER_CPU(bool, l4_fpu_own);
 
 /* The initial state: no component is read from it but MXCSR. */
 static struct xregs_state l4_fpu_initial __aligned(XSAVE_ALIGNMENT) = {
@@ -100,11 +106,19 @@ static unsigned long l4_fpu_transfer(unsigned long thread, union fpregs_state *r
 	return l4_ex_regs(&thread, direction);
 }
 
-/* Returns true if the registers are the current lthread's, unless its state was put away. */
+/* The lthread that has a task's state, 0: none. */
+static unsigned long l4_fpu_thread(const struct task_struct *task)
+{
+	return task->thread.loaded ? keel_self(keel_server()) : task->thread.keel_thread;
+}
+
+/* Returns true if the registers are the current thread's, unless its state was put away. */
 static bool l4_fpu_is_borrowed(void)
 {
 	unsigned long thread = current->thread.keel_thread;
 
+	if (this_cpu_read(l4_fpu_own))
+		return current->thread.loaded;
 	return thread && this_cpu_read(l4_served) == thread && boot_cpu_has(X86_FEATURE_XSAVE);
 }
 
@@ -174,8 +188,7 @@ static void l4_fpu_get(struct task_struct *task, union fpregs_state *regs)
 {
 	if (task == current && l4_fpu_save_registers(&regs->xsave))
 		return;
-	if (!task->thread.keel_thread ||
-	    l4_fpu_transfer(task->thread.keel_thread, regs, KEEL_EX_FPU_GET))
+	if (!l4_fpu_thread(task) || l4_fpu_transfer(l4_fpu_thread(task), regs, KEEL_EX_FPU_GET))
 		l4_fpu_reset(regs);
 }
 
@@ -193,8 +206,53 @@ union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 int l4_fpu_store(struct task_struct *task)
 {
 	task->thread.fpu.stale = false;
-	return l4_fpu_transfer(task->thread.keel_thread, task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
+	return l4_fpu_transfer(l4_fpu_thread(task), task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
 	       -EINVAL : 0;
+}
+
+/* Allocates the buffer of the current thread, which goes into the server. May sleep. */
+void l4_fpu_prepare(void)
+{
+	l4_fpu_alloc(&current->thread.fpu);
+}
+
+/*
+ * Makes the current thread's state the server thread's, which then has one of its own: with one
+ * that it borrows the program would change another's. Returns 0 or -EINVAL. Interrupts are off.
+ */
+int l4_fpu_load(void)
+{
+	struct fpu *fpu = &current->thread.fpu;
+
+	if (!fpu->stale)
+		l4_fpu_reset(fpu->regs);
+	if (l4_fpu_load_registers(&fpu->regs->xsave))
+		return 0;
+	if (l4_fpu_store(current))
+		return -EINVAL;
+	this_cpu_write(l4_fpu_own, true);
+	return 0;
+}
+
+/* Saves the current thread's state, which is the server thread's, before another thread runs. */
+void l4_fpu_put_away(void)
+{
+	struct fpu *fpu = &current->thread.fpu;
+
+	fpu->stale = fpu->stale || l4_fpu_save_registers(&fpu->regs->xsave);
+}
+
+/* No program is in the server any more: all server threads borrow states again. */
+void l4_fpu_disown(void)
+{
+	unsigned long server;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		server = keel_self(KEEL_SERVER + cpu);
+		if (per_cpu(l4_fpu_own, cpu) && !keel_ex_regs(&server, KEEL_EX_FPU_RESET))
+			per_cpu(l4_fpu_own, cpu) = false;
+	}
 }
 
 /* Marks the buffer as newer than the lthread's state, which delays the lthread's resumption. */

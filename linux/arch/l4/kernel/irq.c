@@ -28,7 +28,8 @@
 /*
  * The protocol. Interrupts are soft-masked: local_irq_disable() sets l4_irq_off and nothing else.
  * l4_waiting is the id of the user thread while the server is in, or about to enter, the IPC that
- * lets that thread run; L4_WAITING_IDLE while it is in the IPC of the idle loop; otherwise 0.
+ * lets that thread run; L4_WAITING_IDLE while it is in the IPC of the idle loop; L4_WAITING_INSIDE
+ * while the server thread runs a program itself; otherwise 0.
  * During such an IPC l4_irq_off is set, as on hardware before the return to user mode, but
  * interrupts are delivered, as after it. On an interrupt the IRQ thread does one of two things:
  *   - l4_irq_off is set and l4_waiting is 0: it sets the interrupt's bit in l4_irq_pending and
@@ -146,7 +147,7 @@ static void l4_irq_wake_server(unsigned long waiting)
 	if (waiting == L4_WAITING_IDLE)
 		keel_notify(keel_server(), 1);	/* any bit: the idle loop looks at none */
 	else if (waiting && (read_thread_flags() & EXIT_TO_USER_MODE_WORK))
-		keel_trigger(waiting);
+		keel_trigger(waiting == L4_WAITING_INSIDE ? keel_self(keel_server()) : waiting);
 }
 
 /*
@@ -247,7 +248,7 @@ static void __noreturn l4_irq_stop_processor(void)
 	unsigned long waiting = this_cpu_read(l4_waiting);
 
 	set_cpu_online(raw_smp_processor_id(), false);
-	if (waiting && waiting != L4_WAITING_IDLE)
+	if (waiting > L4_WAITING_INSIDE)
 		keel_trigger(waiting);
 	keel_stop_server();
 	keel_sleep();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs in supervisor mode. Where Linux itself runs there, so do the programs that the command
- * line names (keel.place=/usr/bin/APP=kernel), each in a space of its own, like any other process
- * for Linux. A program is that of the file at its path when it is executed; its children are in
- * supervisor mode until they execute another one. Such a program can do anything to the machine:
- * CAP_SYS_RAWIO decides.
+ * Where programs run that the command line names. A program is that of the file at its path when it
+ * is executed. CAP_SYS_RAWIO decides, because such a program can do more than others:
+ *   - keel.place=/usr/bin/APP=kernel, where Linux itself is in supervisor mode: there too, each in a
+ *     space of its own. Its children are in supervisor mode until they execute another program.
+ *   - keel.place=/usr/bin/APP=server, where Linux is in user mode: in the server's own task
+ *     (kernel/inside.c), one process at a time. Its children are ordinary processes.
  */
 #include <linux/capability.h>
 #include <linux/file.h>
@@ -24,17 +25,17 @@
 static char l4_placed[L4_PLACED_MAX][L4_PLACED_PATH] __ro_after_init;
 static unsigned int l4_placed_count __ro_after_init;
 
-/* One program: its absolute path and its place. */
+/* One program: its absolute path and its place, of which there is one beside each place of Linux. */
 static int __init l4_place(char *word)
 {
+	const char *known = keel_entry ? "=kernel" : "=server";
 	char *place = strrchr(word, '=');
 	size_t length = place ? place - word : 0;
 
-	if (!keel_entry || !length || word[0] != '/' || strcmp(place, "=kernel") ||
-	    length >= L4_PLACED_PATH || l4_placed_count == L4_PLACED_MAX) {
-		pr_err("keel: keel.place=%s is ignored: %s\n", word,
-		       keel_entry ? "it is no PATH=kernel, or there are too many" :
-				    "Linux itself is not in supervisor mode");
+	if (!length || word[0] != '/' || strcmp(place, known) || length >= L4_PLACED_PATH ||
+	    l4_placed_count == L4_PLACED_MAX) {
+		pr_err("keel: keel.place=%s is ignored: beside Linux in %s mode it is PATH%s, of %d at most\n",
+		       word, keel_entry ? "supervisor" : "user", known, L4_PLACED_MAX);
 		return 1;
 	}
 	memcpy(l4_placed[l4_placed_count++], word, length);
@@ -59,6 +60,7 @@ static bool l4_leads_to(const char *name, const struct inode *file)
 void l4_place_program(void)
 {
 	struct mm_struct *mm = current->mm;
+	const char *refusal;
 	struct file *file;
 	unsigned int i;
 
@@ -72,11 +74,13 @@ void l4_place_program(void)
 	fput(file);
 	if (i == l4_placed_count)
 		return;
-	mm->context.supervisor = capable(CAP_SYS_RAWIO);
-	if (mm->context.supervisor)
+	refusal = !capable(CAP_SYS_RAWIO) ? "it lacks CAP_SYS_RAWIO" :
+		  keel_entry ? NULL : l4_inside_begin(mm);
+	mm->context.supervisor = keel_entry && !refusal;
+	if (!refusal)
 		/* It may give up the capability later: who traces it needs another one. */
 		set_dumpable(mm, SUID_DUMP_DISABLE);
 	else
-		pr_notice_ratelimited("keel: %s[%d] runs in user mode: it lacks CAP_SYS_RAWIO\n",
-				      current->comm, task_pid_nr(current));
+		pr_notice_ratelimited("keel: %s[%d] is an ordinary process: %s\n",
+				      current->comm, task_pid_nr(current), refusal);
 }

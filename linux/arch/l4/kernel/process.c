@@ -46,6 +46,7 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 	dst->thread.pager = 0;
 	dst->thread.native = NULL;
 	dst->thread.fpu = (struct fpu){ };
+	dst->thread.loaded = false;
 	return 0;
 }
 
@@ -139,6 +140,7 @@ void flush_thread(void)
 	l4_thread_delete(current);
 	flush_ptrace_hw_breakpoint(current);
 	current->thread.fpu.stale = false;
+	current->thread.loaded = false;
 	current->thread.dispatch = KEEL_DISPATCH_OFF;
 	current->thread.pager = 0;
 	current->thread.debug_stale = current->thread.debug[L4_DR7];

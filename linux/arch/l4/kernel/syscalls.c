@@ -42,11 +42,18 @@ COMPAT_SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 {
 	struct keel_frame *frame = task->thread.frame;
+	long error;
 
 	switch (option) {
 	case ARCH_SET_FS:
-		return l4_set_base(&frame->fs_base, arg2);
+		error = l4_set_base(&frame->fs_base, arg2);
+		if (!error && task->thread.loaded)
+			l4_inside_load_base();
+		return error;
 	case ARCH_SET_GS:
+		/* In the server it is Linux's own. */
+		if (task->mm && task->mm->context.inside)
+			return -EPERM;
 		return l4_set_base(&frame->gs_base, arg2);
 	case ARCH_GET_FS:
 		return put_user(frame->fs_base, (unsigned long __user *)arg2);
@@ -60,7 +67,8 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 {
 	long result;
 
-	switch (option) {
+	/* A program in the server has no lthread for Keel's own options. */
+	switch (current->mm->context.inside ? 0 : option) {
 	case KEEL_LINUX_PRCTL_DISPATCH:
 		return l4_thread_dispatch(current, arg2);
 	case KEEL_LINUX_PRCTL_AREA:

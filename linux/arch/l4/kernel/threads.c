@@ -101,9 +101,8 @@ void l4_thread_delete(struct task_struct *task)
 {
 	unsigned long thread = task->thread.keel_thread;
 
-	if (!thread)
-		return;
-	keel_ex_regs(&thread, KEEL_EX_DELETE);
+	if (thread)
+		keel_ex_regs(&thread, KEEL_EX_DELETE);
 	task->thread.keel_thread = 0;
 	task->thread.keel_task = 0;
 	task->thread.ready_cpu = L4_NO_CPU;

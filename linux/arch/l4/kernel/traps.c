@@ -43,6 +43,8 @@ void l4_set_debugreg(unsigned int number, unsigned long value)
  */
 void l4_hand_on_debug(struct task_struct *next)
 {
+	if (!(current->thread.debug[L4_DR7] | next->thread.debug[L4_DR7]))
+		return;
 	memcpy(next->thread.debug, current->thread.debug, sizeof(next->thread.debug));
 	next->thread.debug_stale = true;
 	next->thread.ready_cpu = L4_NO_CPU;

@@ -116,6 +116,7 @@ int l4_mm_prepare(struct mm_struct *mm)
 int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.keel_task = 0;
+	mm->context.inside = false;
 	mm->context.area = 0;
 	mm->context.last = 0;
 	mm->context.queued = 0;
@@ -147,7 +148,9 @@ void destroy_context(struct mm_struct *mm)
 	mm_context_t *context = &mm->context;
 
 	spin_lock(&context->lock);
-	if (context->keel_task)
+	if (context->inside)
+		l4_inside_end(mm);
+	else if (context->keel_task)
 		l4_task_delete(context->keel_task);
 	WRITE_ONCE(context->keel_task, 0);
 	context->queued = 0;

@@ -18,6 +18,8 @@
 #include <asm/tlbflush.h>
 
 #define ITEMS_MAX 32
+/* The status of a call of the pager thread if kmem is used up for the mappings. */
+#define L4_NO_ROOM_FOR_MAPPINGS KEEL_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY)
 
 static char l4_pager_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
 
@@ -75,28 +77,64 @@ void __init l4_pager_init(void)
 }
 
 /*
+ * Has the pager thread map what the request has into the server's space; L4's status. Called with
+ * l4_pager_lock held.
+ */
+static unsigned long l4_pager_ask(void)
+{
+	struct keel_utcb *utcb = keel_utcb(keel_server());
+	struct keel_message m = { };
+
+	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
+	keel_call(keel_self(KEEL_PAGER), &m);
+	utcb->receive_fpage = KEEL_FPAGE_NIL;
+	return m.status;
+}
+
+/*
  * Makes the pager thread map what the request has. Called with l4_pager_lock held. If kmem is used
  * up for the mappings, it is reclaimed as long as that helps.
  */
 static void l4_pager_call(void)
 {
-	struct keel_utcb *utcb = keel_utcb(keel_server());
-	struct keel_message m;
+	unsigned long status = 0;
 	bool again = true;
 
 	if (!l4_pager_request.count)
 		return;
-	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
-	for (;;) {
-		m = (struct keel_message){ };
-		keel_call(keel_self(KEEL_PAGER), &m);
-		if (!again || m.status != KEEL_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY))
-			break;
+	while ((status = l4_pager_ask()) == L4_NO_ROOM_FOR_MAPPINGS && again)
 		again = l4_mm_reclaim();
-	}
-	utcb->receive_fpage = KEEL_FPAGE_NIL;
-	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
+	WARN_ONCE(status, "keel: kernel mapping: status %ld\n", (long)status);
 	l4_pager_request.count = 0;
+}
+
+/* Puts the items for the current task's fault (l4_fault_items()) into the request. */
+static void l4_pager_request_fault(void)
+{
+	struct keel_utcb *utcb = keel_utcb(keel_server());
+
+	l4_pager_request.count = l4_fault_items(utcb);
+	memcpy(l4_pager_request.maps, utcb->maps, l4_pager_request.count * 2 * sizeof(long));
+}
+
+/*
+ * Has the pager thread map the page of the current task's fault into the server's own space. Called
+ * with interrupts off. Returns the status that a reply with these mappings would have.
+ */
+unsigned long l4_pager_map_own(void)
+{
+	unsigned long status = 0;
+
+	spin_lock(&l4_pager_lock);
+	l4_map_begin();
+	l4_pager_request_fault();
+	if (l4_pager_request.count)
+		status = l4_pager_ask();
+	l4_map_end();
+	l4_pager_request.count = 0;
+	spin_unlock(&l4_pager_lock);
+	return status == L4_NO_ROOM_FOR_MAPPINGS ?
+	       KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) : status;
 }
 
 /*
@@ -106,7 +144,6 @@ static void l4_pager_call(void)
  */
 void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps)
 {
-	struct keel_utcb *utcb = keel_utcb(keel_server());
 	struct keel_message m = { };
 	unsigned long flags;
 
@@ -114,9 +151,7 @@ void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool map
 	local_irq_save(flags);
 	if (maps) {
 		l4_map_begin();
-		l4_pager_request.count = l4_fault_items(utcb);
-		memcpy(l4_pager_request.maps, utcb->maps,
-		       l4_pager_request.count * 2 * sizeof(long));
+		l4_pager_request_fault();
 	}
 	l4_pager_request.answered = thread;
 	l4_pager_request.answer = answer;
@@ -171,8 +206,6 @@ static void l4_map_kernel_page(unsigned long address, pte_t pte)
  */
 void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 {
-	unsigned long task = keel_self(KEEL_SERVER) |
-			     (unsigned long)KEEL_LTHREAD_TASK << KEEL_ID_LTHREAD_SHIFT;
 	unsigned long address;
 	struct keel_unmap_range range;
 	pte_t *ptep;
@@ -182,7 +215,7 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 	spin_lock(&l4_pager_lock);
 	range.address = keel_number(start);
 	range.pages = (end - start) >> PAGE_SHIFT;
-	if (keel_unmap(task, &range, 1))
+	if (keel_unmap(keel_own_task(), &range, 1))
 		panic("keel: kernel pages from %lx cannot be unmapped", start);
 	for (address = start; address < end; address += PAGE_SIZE) {
 		ptep = l4_find_pte(&init_mm, address);

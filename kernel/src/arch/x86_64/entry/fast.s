@@ -637,7 +637,7 @@
     enter_open_wait \locks
     mov rdi, rdx
     change_thread rsp, \pcids, \supervisor
-    .if \supervisor == DIRECT
+    .if \supervisor == DIRECT && \fpu == 0
     allow_direct_calls
     .endif
     leave_to_alien \locks, \supervisor

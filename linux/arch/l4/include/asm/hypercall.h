@@ -174,6 +174,7 @@ static inline void keel_call(unsigned long to, struct keel_message *m)
 void keel_init(struct keel_start *start);
 unsigned long keel_self(enum keel_lthread lthread);
 bool keel_is_own(unsigned long id);
+unsigned long keel_own_task(void);
 unsigned long keel_create(enum keel_lthread lthread, void (*entry)(void), void *stack_top,
 			  unsigned long priority, unsigned int cpu);
 void keel_set_percpu_base(unsigned long base);

@@ -11,9 +11,11 @@
 
 /*
  * The IPC that this processor's server thread is in or about to enter: the id of the user thread
- * that runs, L4_WAITING_IDLE, or 0 for none. The IRQ thread reads it (kernel/irq.c).
+ * that runs, L4_WAITING_IDLE, or 0 for none; L4_WAITING_INSIDE while the server thread itself runs
+ * a program (kernel/inside.c). The IRQ thread reads it (kernel/irq.c).
  */
 #define L4_WAITING_IDLE 1UL	/* not an id of a thread */
+#define L4_WAITING_INSIDE 2UL
 DECLARE_PER_CPU(unsigned long, l4_waiting);
 DECLARE_PER_CPU(unsigned long, l4_served);
 
@@ -31,6 +33,24 @@ void l4_smp_init(void);
 /* kernel/fpu.c */
 int l4_fpu_begin(unsigned long thread);
 void l4_fpu_borrow(void);
+void l4_fpu_prepare(void);
+int l4_fpu_load(void);
+void l4_fpu_put_away(void);
+void l4_fpu_disown(void);
+
+/* kernel/inside.c, kernel/inside_gate.S: programs in the server's own task */
+enum l4_inside_event {
+	L4_INSIDE_CALL,		/* a system call by a jump */
+	L4_INSIDE_WORK,		/* nothing: there is work for Linux */
+	L4_INSIDE_MESSAGE,	/* l4_inside_message */
+};
+DECLARE_PER_CPU(struct keel_message, l4_inside_message);
+asmlinkage enum l4_inside_event l4_inside_run(struct pt_regs *regs);
+const char *l4_inside_begin(struct mm_struct *mm);
+void l4_inside_end(struct mm_struct *mm);
+bool l4_inside_load(void);
+void l4_inside_load_base(void);
+void l4_inside_store_base(void);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
@@ -110,6 +130,7 @@ void l4_unmap_all(unsigned long task);
 void l4_mm_empty(void);
 void l4_paging_init(void);
 void l4_pager_init(void);
+unsigned long l4_pager_map_own(void);
 void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps);
 
 /* drivers/console.c */

@@ -70,6 +70,7 @@ struct thread_struct {
 	unsigned long trap_nr;
 	unsigned long error_code;
 	struct fpu fpu;
+	unsigned long loaded;		/* in the server: it has FPU state and fs base (kernel/inside.c) */
 	void __user *signal_frame;	/* that is being built (kernel/sigframe.c) */
 	/* By x86's names: the selectors and bases that a new program starts with. */
 	unsigned short es, ds, fsindex, gsindex;

@@ -10,10 +10,15 @@ asmlinkage struct task_struct *__switch_to(struct task_struct *prev,
 #define switch_to(prev, next, last) ((last) = __switch_to(prev, next))
 
 void l4_hand_on_debug(struct task_struct *next);
+void l4_inside_unload(void);
 #define prepare_arch_switch(next)						\
 do {										\
-	if (unlikely(current->thread.debug[L4_DR7] | (next)->thread.debug[L4_DR7])) \
+	if (unlikely(current->thread.debug[L4_DR7] | (next)->thread.debug[L4_DR7] | \
+		     current->thread.loaded)) {					\
+		if (current->thread.loaded)					\
+			l4_inside_unload();					\
 		l4_hand_on_debug(next);						\
+	}									\
 } while (0)
 
 #endif

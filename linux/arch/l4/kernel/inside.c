@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs in the server's own task (keel.place=/usr/bin/APP=server): one process at a time, whose
+ * mm's L4 task is the server's. Its memory is mapped in the lower half, below Linux; its threads
+ * have no lthreads, but are run by the server threads themselves. For Linux it is a process like
+ * any other: own mm, files, signals, threads; a forked child is an ordinary process.
+ *
+ * A system call is a jump to l4_inside_gate (kernel/inside_gate.S), or the instruction, which the
+ * micro-kernel makes a message to the server thread's handler because it was made in the lower half
+ * (KEEL_DISPATCH_UPPER). That handler, the trap reflector, is also who gets its faults, exceptions
+ * and triggers: l4_inside_reflect() stores the program's registers and the message, and makes
+ * Linux go on, which serves it as it serves the messages of lthreads (kernel/dispatch.c).
+ *
+ * Such a program can do anything to Linux, but nothing to the micro-kernel and to native tasks.
+ * Therefore CAP_SYS_RAWIO decides.
+ */
+#include <linux/linkage.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <asm/l4.h>
+#include <asm/mmu_context.h>
+#include <asm/processor-flags.h>
+#include <asm/trapnr.h>
+#include "../hypercall/reflector.h"
+
+/* Where Linux goes on, and what it then looks at: registers and message of the program. */
+DEFINE_PER_CPU(unsigned long, l4_inside_ksp);
+DEFINE_PER_CPU(struct pt_regs *, l4_inside_regs);
+DEFINE_PER_CPU(unsigned long, l4_inside_ip);	/* that it jumps to */
+DEFINE_PER_CPU(struct keel_message, l4_inside_message);
+/* This processor's server thread asks the micro-kernel for KEEL_DISPATCH_UPPER. */
+static DEFINE_PER_CPU(bool, l4_inside_ready);
+
+/* The only mm that is in the server's task; changed by CMPXCHG. */
+static struct mm_struct *l4_inside_mm;
+
+extern const char l4_inside_leaving[], l4_inside_leaving_end[];
+asmlinkage void l4_inside_stay(void);
+asmlinkage void l4_inside_left(void);
+asmlinkage void l4_inside_gate(void);
+
+/*
+ * The current process is executing a program, whose mm is new: takes the server's task for it.
+ * Returns NULL, or the reason why that is not possible.
+ */
+const char *l4_inside_begin(struct mm_struct *mm)
+{
+	if (!boot_cpu_has(X86_FEATURE_FSGSBASE) || !boot_cpu_has(X86_FEATURE_XSAVE))
+		return "the processor lacks FSGSBASE or XSAVE";
+	if (cmpxchg(&l4_inside_mm, NULL, mm))
+		return "another one is in the server";
+	mm->context.inside = true;
+	mm->context.keel_task = keel_own_task();
+	l4_fpu_prepare();
+	return NULL;
+}
+
+/* The mm's last thread has ended, or executes another program: its memory goes. */
+void l4_inside_end(struct mm_struct *mm)
+{
+	keel_unmap_all(mm->context.keel_task);
+	mm->context.inside = false;
+	l4_fpu_disown();
+	smp_store_release(&l4_inside_mm, NULL);
+}
+
+/* Loads the current thread's fs base from its frame, and stores it there. */
+void l4_inside_load_base(void)
+{
+	asm volatile("wrfsbase %0" : : "r" (current->thread.frame->fs_base));
+}
+
+void l4_inside_store_base(void)
+{
+	asm volatile("rdfsbase %0" : "=r" (current->thread.frame->fs_base));
+}
+
+/*
+ * Loads what the server thread's registers have of the current thread besides its frame. Returns
+ * false, and has killed it, if that is not possible. Interrupts are off.
+ */
+bool l4_inside_load(void)
+{
+	unsigned long self = keel_self(keel_server());
+
+	if (!this_cpu_read(l4_inside_ready)) {
+		keel_record()->dispatch = KEEL_DISPATCH_UPPER;
+		if (keel_ex_regs(&self, KEEL_EX_DISPATCH))
+			panic("keel: the micro-kernel passes on no system calls");
+		this_cpu_write(l4_inside_ready, true);
+	}
+	if (!current->thread.loaded)
+		l4_inside_load_base();
+	current->thread.loaded = true;
+	if (!l4_fpu_load())
+		return true;
+	l4_kill_current("has no FPU state", -EINVAL);
+	return false;
+}
+
+/* The current thread gives up its processor: puts away what l4_inside_load() loaded. */
+void l4_inside_unload(void)
+{
+	l4_inside_store_base();
+	l4_fpu_put_away();
+	current->thread.loaded = false;
+}
+
+/*
+ * On a trap reflector: a message about a processor's server thread. Returns false if it is about
+ * Linux itself; otherwise the frame is where the thread goes on. A trigger means nothing where
+ * Linux is coming back from the program anyway.
+ */
+bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigned int cpu)
+{
+	bool trigger = keel_kind(m) == KEEL_KIND_TRIGGER;
+	bool step = keel_is(m, KEEL_KIND_EXCEPTION, X86_TRAP_DB);
+	bool leaving = frame->ip >= (unsigned long)l4_inside_leaving &&
+		       frame->ip < (unsigned long)l4_inside_leaving_end;
+	struct pt_regs *regs = per_cpu(l4_inside_regs, cpu);
+
+	if (m->partner != keel_self(KEEL_SERVER + cpu) ||
+	    per_cpu(l4_waiting, cpu) != L4_WAITING_INSIDE)
+		return trigger;
+	if (step && leaving) {
+		/* A step begins with the program: the micro-kernel loads all of its registers. */
+		memcpy(&frame->r15, regs, sizeof(*regs));
+		return true;
+	}
+	if (step && frame->ip == (unsigned long)l4_inside_gate) {
+		/* The step was the jump: a system call. */
+		frame->ip = frame->cx;
+		frame->orig_ax = frame->ax;
+		m->tag = KEEL_KIND_SYSCALL << KEEL_TAG_KIND_SHIFT |
+			 (unsigned long)KEEL_GATE_SYSCALL << KEEL_TAG_LABEL_SHIFT;
+	}
+	if (frame->ip < TASK_SIZE_MAX) {
+		memcpy(regs, &frame->r15, sizeof(*regs));
+		per_cpu(l4_inside_message, cpu) = *m;
+		frame->ip = (unsigned long)l4_inside_left;
+	} else if (trigger && leaving) {
+		frame->ip = (unsigned long)l4_inside_stay;
+	} else {
+		return trigger;
+	}
+	frame->flags &= ~(X86_EFLAGS_TF | X86_EFLAGS_DF | X86_EFLAGS_AC);
+	return true;
+}
