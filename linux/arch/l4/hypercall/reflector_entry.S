@@ -7,6 +7,7 @@
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
+#include <asm/registers.h>
 
 	.text
 SYM_CODE_START(l4_reflector_entry)
@@ -16,22 +17,8 @@ SYM_CODE_START(l4_reflector_entry)
 	movq	REGS_IP(%rsp), %rdx
 	movq	%rdx, (%rax)
 	movq	%rax, REGS_SP(%rsp)
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbp
-	popq	%rbx
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rax
-	popq	%rcx
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
-	addq	$TRAP_FLAGS_OFFSET, %rsp
+	pop_registers
+	addq	$REGS_FLAGS_OFFSET, %rsp
 	popfq
 	popq	%rsp
 	ret

@@ -9,29 +9,13 @@
 int main(void)
 {
 	OFFSET(TASK_KSP, task_struct, thread.ksp);
+	OFFSET(REGS_IP, pt_regs, ip);
+	OFFSET(REGS_SP, pt_regs, sp);
+	OFFSET(REGS_FLAGS, pt_regs, flags);
+	DEFINE(REGS_SIZE, sizeof(struct pt_regs));
 	/* From the word after rdi to the flags; rsp is the word after those. */
-	DEFINE(TRAP_FLAGS_OFFSET,
+	DEFINE(REGS_FLAGS_OFFSET,
 	       offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
-#define REGS(name, field) OFFSET(REGS_##name, pt_regs, field)
-	REGS(R15, r15);
-	REGS(R14, r14);
-	REGS(R13, r13);
-	REGS(R12, r12);
-	REGS(BP, bp);
-	REGS(BX, bx);
-	REGS(R11, r11);
-	REGS(R10, r10);
-	REGS(R9, r9);
-	REGS(R8, r8);
-	REGS(AX, ax);
-	REGS(CX, cx);
-	REGS(DX, dx);
-	REGS(SI, si);
-	REGS(DI, di);
-	REGS(ORIG_AX, orig_ax);
-	REGS(IP, ip);
-	REGS(FLAGS, flags);
-	REGS(SP, sp);
 	DEFINE(L4_WAITING_INSIDE, L4_WAITING_INSIDE);
 	DEFINE(L4_INSIDE_CALL, L4_INSIDE_CALL);
 	DEFINE(L4_INSIDE_WORK, L4_INSIDE_WORK);

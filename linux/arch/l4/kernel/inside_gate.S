@@ -5,11 +5,14 @@
  * l4_inside_ksp. Interrupts are soft-masked on both sides, while l4_waiting says that the program
  * runs (kernel/irq.c). Whoever comes while the program runs sends the server thread to its trap
  * reflector (hypercall/reflector.c), which makes it go on at l4_inside_left or, if it is
- * between l4_inside_leaving and l4_inside_leaving_end, at l4_inside_stay.
+ * between l4_inside_leaving and l4_inside_leaving_end, at l4_inside_stay. Registers are loaded and
+ * saved with their struct pt_regs as the stack: nothing else uses a stack meanwhile.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
 #include <asm/processor-flags.h>
+#include <asm/registers.h>
+#include <asm/segment.h>
 
 	.text
 /*
@@ -17,12 +20,7 @@
  * program are loaded; its ip is a user's.
  */
 SYM_CODE_START(l4_inside_run)
-	pushq	%rbp
-	pushq	%rbx
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
+	push_preserved
 	movq	%rsp, %gs:l4_inside_ksp
 	movq	%rdi, %gs:l4_inside_regs
 SYM_INNER_LABEL(l4_inside_leaving, SYM_L_GLOBAL)
@@ -32,24 +30,11 @@ SYM_INNER_LABEL(l4_inside_leaving, SYM_L_GLOBAL)
 	jne	l4_inside_stay
 	movq	REGS_IP(%rdi), %rax
 	movq	%rax, %gs:l4_inside_ip
-	pushq	REGS_FLAGS(%rdi)
+	movq	%rdi, %rsp
+	pop_registers
+	addq	$REGS_FLAGS_OFFSET, %rsp
 	popfq
-	movq	REGS_R15(%rdi), %r15
-	movq	REGS_R14(%rdi), %r14
-	movq	REGS_R13(%rdi), %r13
-	movq	REGS_R12(%rdi), %r12
-	movq	REGS_BP(%rdi), %rbp
-	movq	REGS_BX(%rdi), %rbx
-	movq	REGS_R11(%rdi), %r11
-	movq	REGS_R10(%rdi), %r10
-	movq	REGS_R9(%rdi), %r9
-	movq	REGS_R8(%rdi), %r8
-	movq	REGS_AX(%rdi), %rax
-	movq	REGS_CX(%rdi), %rcx
-	movq	REGS_DX(%rdi), %rdx
-	movq	REGS_SI(%rdi), %rsi
-	movq	REGS_SP(%rdi), %rsp
-	movq	REGS_DI(%rdi), %rdi
+	popq	%rsp
 	jmp	*%gs:l4_inside_ip
 SYM_INNER_LABEL(l4_inside_leaving_end, SYM_L_GLOBAL)
 SYM_CODE_END(l4_inside_run)
@@ -59,33 +44,22 @@ SYM_CODE_END(l4_inside_run)
  * r10, r8, r9 = arguments. Linux's code needs DF and AC clear.
  */
 SYM_CODE_START(l4_inside_gate)
-	movq	%gs:l4_inside_regs, %r11
-	movq	%rsp, REGS_SP(%r11)
-	movq	%gs:l4_inside_ksp, %rsp
+	movq	%rsp, %r11
+	movq	%gs:l4_inside_regs, %rsp
+	addq	$REGS_SIZE, %rsp
+	pushq	$__USER_DS
+	pushq	%r11
 	pushfq
-	popq	REGS_FLAGS(%r11)
-	movq	%r15, REGS_R15(%r11)
-	movq	%r14, REGS_R14(%r11)
-	movq	%r13, REGS_R13(%r11)
-	movq	%r12, REGS_R12(%r11)
-	movq	%rbp, REGS_BP(%r11)
-	movq	%rbx, REGS_BX(%r11)
-	movq	%r10, REGS_R10(%r11)
-	movq	%r9, REGS_R9(%r11)
-	movq	%r8, REGS_R8(%r11)
-	movq	%rcx, REGS_CX(%r11)
-	movq	%rcx, REGS_IP(%r11)
-	movq	%rdx, REGS_DX(%r11)
-	movq	%rsi, REGS_SI(%r11)
-	movq	%rdi, REGS_DI(%r11)
-	movq	%rax, REGS_ORIG_AX(%r11)
-	testl	$(X86_EFLAGS_DF | X86_EFLAGS_AC), REGS_FLAGS(%r11)
-	jnz	2f
+	pushq	$__USER_CS
+	pushq	%rcx
+	pushq	%rax
+	push_registers
+	testl	$(X86_EFLAGS_DF | X86_EFLAGS_AC), REGS_FLAGS(%rsp)
+	jz	1f
+	pushq	$X86_EFLAGS_FIXED
+	popfq
 1:	movl	$L4_INSIDE_CALL, %eax
 	jmp	l4_inside_return
-2:	pushq	$X86_EFLAGS_FIXED
-	popfq
-	jmp	1b
 SYM_CODE_END(l4_inside_gate)
 
 /* The program does not begin to run: there is work for Linux. Its flags may be loaded already. */
@@ -100,11 +74,6 @@ SYM_CODE_START(l4_inside_left)
 l4_inside_return:
 	movq	$0, %gs:l4_waiting
 	movq	%gs:l4_inside_ksp, %rsp
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbx
-	popq	%rbp
+	pop_preserved
 	ret
 SYM_CODE_END(l4_inside_left)

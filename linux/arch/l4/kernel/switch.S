@@ -5,25 +5,16 @@
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
+#include <asm/registers.h>
 
 	.text
 /* rdi = previous task, rsi = next task -> rax = previous task. Interrupts are off. */
 SYM_CODE_START(__switch_to)
-	pushq	%rbp
-	pushq	%rbx
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
+	push_preserved
 	movq	%rsp, TASK_KSP(%rdi)
 	movq	TASK_KSP(%rsi), %rsp
 	movq	%rsi, %gs:l4_current_task
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbx
-	popq	%rbp
+	pop_preserved
 	movq	%rdi, %rax
 	ret
 SYM_CODE_END(__switch_to)
