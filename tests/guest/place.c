@@ -2,9 +2,11 @@
 /*
  * Where a program runs, and what it reaches there.
  *
- *   place level		prints the privilege level of the program, of a thread, a signal handler,
- *				a child, and of what the child executes, and that faults, the FPU and
- *				traps work in it
+ *   place level PROGRAM	prints the privilege level of the program, of a thread, a signal handler,
+ *				a child, and of what the child executes (PROGRAM), and that faults, the
+ *				FPU and traps work in it
+ *   place inside PROGRAM ADDRESS	the same with 1 where the program reads the kernel's memory
+ *				at the address, and 0 where that is refused, in place of the level
  *   place probe ADDRESS...	reads, writes, executes, prefetches each address and hands it to the
  *				kernel; each fault, and each call that does not refuse, is counted
  *   place forbidden		tries privileged instructions in the program
@@ -28,10 +30,42 @@
 static sigjmp_buf back;
 static volatile int level_in_handler = -1, last_signal;
 
+/* The address that `place inside` reads; 0: `place level`. */
+static uint64_t kernel_memory;
+static sigjmp_buf refused;
+
+static void was_refused(int number)
+{
+	(void)number;
+	siglongjmp(refused, 1);
+}
+
+/* Whether the program reads that memory. It may be in a handler of SIGSEGV. */
+static int is_inside(void)
+{
+	struct sigaction on_fault = { .sa_handler = was_refused }, before;
+	volatile int inside = 0;
+	sigset_t fault, mask;
+
+	sigemptyset(&fault);
+	sigaddset(&fault, SIGSEGV);
+	sigaction(SIGSEGV, &on_fault, &before);
+	sigprocmask(SIG_UNBLOCK, &fault, &mask);
+	if (!sigsetjmp(refused, 1)) {
+		(void)*(volatile uint64_t *)kernel_memory;
+		inside = 1;
+	}
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	sigaction(SIGSEGV, &before, NULL);
+	return inside;
+}
+
 static int level(void)
 {
 	unsigned long cs;
 
+	if (kernel_memory)
+		return is_inside();
 	__asm__ volatile("mov %%cs, %0" : "=r"(cs));
 	return cs & LEVEL_MASK;
 }
@@ -121,6 +155,7 @@ static int levels(const char *other)
 	double sum = 0;
 	pthread_t thread;
 	int in, status, number;
+	char address[17];
 	pid_t child;
 
 	printf("program %d\n", level());
@@ -146,7 +181,8 @@ static int levels(const char *other)
 	if (!child) {
 		printf("child %d\n", level());
 		fflush(stdout);
-		execl(other, other, "only", NULL);
+		snprintf(address, sizeof(address), "%lx", kernel_memory);
+		execl(other, other, "only", address, NULL);
 		_exit(1);
 	}
 	waitpid(child, &status, 0);
@@ -199,6 +235,12 @@ int main(int count, char **words)
 {
 	if (count > 2 && !strcmp(words[1], "level"))
 		return levels(words[2]);
+	if (count > 3 && !strcmp(words[1], "inside")) {
+		kernel_memory = strtoull(words[3], NULL, 16);
+		return levels(words[2]);
+	}
+	if (count > 2 && !strcmp(words[1], "only"))
+		kernel_memory = strtoull(words[2], NULL, 16);
 	if (count > 2 && !strcmp(words[1], "probe"))
 		return probe(words + 2);
 	if (count > 1 && !strcmp(words[1], "forbidden"))

@@ -16,6 +16,7 @@ int main(void)
 	/* From the word after rdi to the flags; rsp is the word after those. */
 	DEFINE(REGS_FLAGS_OFFSET,
 	       offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
+	DEFINE(L4_STUBS, L4_STUBS);
 	DEFINE(L4_WAITING_INSIDE, L4_WAITING_INSIDE);
 	DEFINE(L4_INSIDE_CALL, L4_INSIDE_CALL);
 	DEFINE(L4_INSIDE_WORK, L4_INSIDE_WORK);

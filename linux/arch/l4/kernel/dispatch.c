@@ -340,6 +340,19 @@ static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *r
 }
 
 /*
+ * A thread in the server made a call by an instruction: the next ones will be jumps. Interrupts are
+ * off, on entry and on return.
+ */
+static void l4_inside_replace(struct pt_regs *regs, const struct keel_message *m)
+{
+	if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
+		local_irq_enable();
+		l4_stub_replace(regs);
+		local_irq_disable();
+	}
+}
+
+/*
  * A turn of the loop for a thread that the server thread itself runs (kernel/inside.c). Interrupts
  * are off, on entry and on return.
  */
@@ -377,6 +390,7 @@ static void l4_serve_inside(struct task_struct *task, struct pt_regs *regs)
 	case L4_INSIDE_MESSAGE:
 		m = *this_cpu_ptr(&l4_inside_message);
 		l4_inside_store_base();
+		l4_inside_replace(regs, &m);
 		l4_route(task, regs, &m);
 		break;
 	}

@@ -38,7 +38,6 @@ static struct mm_struct *l4_inside_mm;
 extern const char l4_inside_leaving[], l4_inside_leaving_end[];
 asmlinkage void l4_inside_stay(void);
 asmlinkage void l4_inside_left(void);
-asmlinkage void l4_inside_gate(void);
 
 /*
  * The current process is executing a program, whose mm is new: takes the server's task for it.
@@ -53,6 +52,7 @@ const char *l4_inside_begin(struct mm_struct *mm)
 	mm->context.inside = true;
 	mm->context.keel_task = keel_own_task();
 	l4_fpu_prepare();
+	l4_stubs_begin();
 	return NULL;
 }
 

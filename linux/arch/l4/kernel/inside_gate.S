@@ -77,3 +77,20 @@ l4_inside_return:
 	pop_preserved
 	ret
 SYM_CODE_END(l4_inside_left)
+
+/* The template of a stub (kernel/stubs.c). Nothing is changed but rcx and r11, and the flags. */
+	.section .rodata
+SYM_DATA_START(l4_stub_template)
+	.quad	0		/* the address of the next instruction */
+	movl	$0, %eax	/* what was before the system call */
+1:	cmpq	$0, L4_STUBS
+	je	3f
+	leaq	2f(%rip), %rcx
+	jmp	*L4_STUBS
+	jmp	1b		/* a restarted call begins here, two bytes early */
+2:	.skip	6, 0x90		/* what was after it */
+	jmp	*4f(%rip)
+3:	syscall
+	jmp	2b
+4:	.quad	0		/* where the program goes on */
+SYM_DATA_END(l4_stub_template)

@@ -161,6 +161,8 @@ static int l4_thread_make(struct task_struct *task)
 	unsigned long thread;
 	int error = l4_mm_prepare(task->mm);
 
+	if (!error && unlikely(task->mm->context.stubs))
+		error = l4_stubs_close();
 	if (error)
 		return error;
 	l4_thread_delete(task);

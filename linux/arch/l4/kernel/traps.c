@@ -132,6 +132,8 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		force_sig(SIGTRAP);
 		break;
 	case X86_TRAP_UD:
+		if (current->mm->context.inside && l4_stub_undefined(regs))
+			break;
 		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
 		break;
 	case X86_TRAP_NM:

@@ -53,7 +53,7 @@ fn create(code: unsafe extern "C" fn()) -> Result<Id, Failure> {
     thread::exchange(any, EX_CREATE | EX_IP | EX_SP | EX_PAGER | EX_HANDLER, &mut record)
 }
 
-fn field(offset: usize) -> u64 {
+pub fn field(offset: usize) -> u64 {
     utcb::word(REGISTER_WORDS as usize + offset / 8)
 }
 
@@ -62,7 +62,7 @@ fn set_field(offset: usize, value: u64) {
 }
 
 /// The whole frame in words 6 to 37.
-const FRAME_TAG: Tag = Tag::new(0, REGISTER_WORDS + (size_of::<Frame>() / 8) as u64);
+pub const FRAME_TAG: Tag = Tag::new(0, REGISTER_WORDS + (size_of::<Frame>() / 8) as u64);
 
 fn expect(code: unsafe extern "C" fn(), vector: u32) -> Result<Received, crate::case::Fault> {
     let (_, got) = raised(code)?;

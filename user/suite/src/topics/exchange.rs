@@ -367,7 +367,7 @@ fn state_told() -> Outcome {
 }
 
 /// Switches a thread's own system-call dispatch; returns the old setting.
-fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
+pub fn switch_calls(id: Id, on: u64) -> Result<u64, Failure> {
     let mut record = ExRegs::zeroed();
     record.dispatch = on;
     thread::exchange(id, EX_DISPATCH, &mut record).map(|_| record.dispatch)
@@ -472,7 +472,8 @@ fn native_no_calls() -> Outcome {
 fn calls_invalid() -> Outcome {
     refused!("no entry of a native thread", switch_calls(utcb::my_id(), address(code_entry)), Call Invalid);
     let alien = Alien::new(code_syscall, |_| ())?;
-    refused!("no address", switch_calls(alien.id, 2), Call Invalid);
+    refused!("by the half", switch_calls(alien.id, DISPATCH_UPPER), Call Invalid);
+    refused!("no such one", switch_calls(utcb::my_id(), DISPATCH_UPPER + 1), Call Invalid);
     refused!("not canonical", switch_calls(alien.id, 1 << HALF_SHIFT), Call Invalid);
     refused!("the upper half", switch_calls(alien.id, !0 << HALF_SHIFT), Call Invalid);
     Ok(())

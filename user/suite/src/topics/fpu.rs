@@ -58,12 +58,12 @@ pub const CASES: &[Case] = &[
 const CONTROL_WORD: u64 = 0;
 const MXCSR: u64 = 24;
 pub const XMM0: u64 = 160;
-const COMPONENTS: u64 = 512;
+pub const COMPONENTS: u64 = 512;
 const COMPACTION: u64 = 520;
 /// x87 and SSE.
-const BOTH: u64 = 3;
+pub const BOTH: u64 = 3;
 /// xmm7, which native threads use here.
-const XMM7: u64 = XMM0 + 7 * 16;
+pub const XMM7: u64 = XMM0 + 7 * 16;
 /// Initial values of the control word and of mxcsr.
 const INITIAL: (u64, u64) = (0x37f, 0x1f80);
 /// Another value of mxcsr.

@@ -6,13 +6,13 @@ use crate::alien::{address, code_fpu, code_fpu_load, code_fpu_read, code_syscall
 use crate::case::{Case, Fault, Outcome};
 use crate::pool::{cell, pages, WINDOW};
 use crate::threads::{base_priority, helper, park, Spawn};
-use crate::topics::fpu::{answer, get, serve, set, set_word, set_xmm7, with_xmm0, word, xmm7, ASK, XMM0};
-use crate::topics::hardening::has_xsave;
+use crate::topics::fpu::{answer, get, serve, set, set_word, set_xmm7, with_xmm0, word, xmm7};
+use crate::topics::fpu::{ASK, BOTH, COMPONENTS, XMM0, XMM7};
 use crate::{holds, refused, same};
 use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_EXCEPTION, KIND_PAGE_FAULT, KIND_SYSCALL, KIND_TRIGGER};
-use keel_l4::abi::memory::{EX_FPU_BORROW, EX_FPU_SET, EX_HANDLER, EX_TRIGGER};
+use keel_l4::abi::memory::{EX_FPU_BORROW, EX_FPU_RESET, EX_FPU_SET, EX_HANDLER, EX_TRIGGER};
 use keel_l4::abi::ExRegs;
 use keel_l4::ipc::{call, send_and_wait, sleep, wait, Message, Timeout};
 use keel_l4::thread::set_priority;
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = &[
     ("of-one-that-waits-after-a-trigger-of-another", || traps(after_trigger)),
     ("of-one-that-waits-after-an-answer-without-a-wait", || traps(after_release)),
     ("refused-where-there-is-a-state", refused_with_state),
-    ("no-state-can-be-set", no_state_set),
+    ("a-state-of-its-own", || finished(own_state)),
 ];
 
 /// Exception of an FPU instruction where no FPU is to be had.
@@ -303,11 +303,25 @@ extern "C" fn sleeper(_: u64) -> ! {
     park()
 }
 
-fn no_state_set() -> Outcome {
-    let (thread, at) = (helper(sleeper, 0)?, pages(1));
-    get(thread, at)?;
-    thread::act(thread, EX_FPU_BORROW)?;
-    refused!("a state", set(thread, at), Call Invalid);
-    holds!("the initial state is read", get(thread, at).is_ok() || !has_xsave());
+/// One that is given a state has that, and borrows none, until it is reset.
+fn own_state() -> Outcome {
+    let (me, at) = (utcb::my_id(), pages(1));
+    get(me, at)?;
+    set_word(at + COMPONENTS, BOTH);
+    set_word(at + XMM7, 0x5555);
+    set(me, at)?;
+    same!("its own xmm7", xmm7(), 0x5555);
+    let alien = with_xmm0(0x1111)?;
+    for _ in 0..ROUNDS {
+        same!("beside the thread's", xmm7(), 0x5555);
+        set_xmm0(0x6666);
+        same!("the thread's xmm0 after a call", alien.resume()?.words[0], 0x1111);
+        same!("after an answer", answer(&alien, Message::label(0))?.words[0], 0x1111);
+    }
+    get(me, at)?;
+    same!("its own xmm0 is read", word(at + XMM0), 0x6666);
+    thread::act(me, EX_FPU_RESET)?;
+    same!("the thread's xmm0 after that", alien.resume()?.words[0], 0x1111);
+    same!("the thread's xmm7", xmm7(), 0x1111);
     Ok(())
 }

@@ -7,6 +7,8 @@ use crate::case::{Case, Fault, Outcome};
 use crate::pool::{cell, page, pages, peek, poke, reset_stacks, task_number, PAGE, WINDOW};
 use crate::post::{failed, Job, Post};
 use crate::threads::{base_priority, child_plan, make_child, park, pause, remove, remove_task, Spawn, QUOTA};
+use crate::topics::exceptions::{field, FRAME_TAG};
+use crate::topics::exchange::switch_calls;
 use crate::topics::fpu::get as fpu_get;
 use crate::topics::hardening::{calls_from, page_with_last_call};
 use crate::topics::maps::{item, map_here, one};
@@ -14,11 +16,12 @@ use crate::topics::strings::{arrived, fill, item as string, passes};
 use crate::topics::tasks::used;
 use crate::topics::window::{fault_at, slot};
 use crate::{holds, refused, same};
+use core::mem::offset_of;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
-use keel_l4::abi::{ExRegs, MapItem, StringItem, UnmapRange};
+use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem, UnmapRange};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Timeout};
 use keel_l4::mapping::{move_in, unmap, unmap_in};
@@ -41,6 +44,7 @@ pub const CASES: &[Case] = &[
     ("too-little-memory-for-it", little_memory),
     ("aliens-run-there", aliens),
     ("natives-call-from-its-last-bytes", natives),
+    ("calls-by-the-half", calls_by_half),
     ("a-native-thread-is-sent-there", sent_there),
     ("stack-and-bases", stack_and_bases),
     ("strings", strings),
@@ -358,6 +362,40 @@ fn natives() -> Outcome {
         remove(fault.from)?;
         flush(end - PAGE, 12)?;
     }
+    Ok(())
+}
+
+/// The number of a system call that L4 does not have.
+const FOREIGN: u64 = 39;
+
+extern "C" fn foreign_calls(_: u64) -> ! {
+    // SAFETY: the kernel, or the worker, lets the thread go on after it.
+    unsafe { core::arch::asm!("syscall", in("rax") FOREIGN, lateout("rax") _, out("rcx") _, out("r11") _) };
+    park()
+}
+
+/// With DISPATCH_UPPER the handler gets a native thread's calls from the lower half, with its
+/// registers, and L4 those from the upper half.
+fn calls_by_half() -> Outcome {
+    let fault = calls_from(PLACE + PAGE - 2)?;
+    same!("as before", switch_calls(fault.from, DISPATCH_UPPER)?, DISPATCH_ON);
+    let called = send_and_wait(fault.from, page_with_last_call(PLACE + PAGE - 2)?, Timeout::Zero, Timeout::Never)?;
+    same!("from the upper half", (called.tag.kind(), called.from), (KIND_USER, fault.from));
+    remove(fault.from)?;
+    flush(PLACE, 12)?;
+    let id = Spawn::watched(foreign_calls, 0).create()?;
+    switch_calls(id, DISPATCH_UPPER)?;
+    thread::act(id, EX_START)?;
+    let called = wait(Timeout::Never)?;
+    same!("kind, gate", (called.tag.kind(), called.tag.label() as u64), (KIND_SYSCALL, GATE_SYSCALL));
+    same!("sender, number", (called.from, called.words[0]), (id, FOREIGN));
+    same!("its registers", (called.tag.words(), field(offset_of!(Frame, ax))), (FRAME_TAG.words(), FOREIGN));
+    let slept = send_and_wait(id, Message::label(0), Timeout::Zero, Timeout::Never)?;
+    same!("of L4's, from there", (slept.tag.kind(), slept.words[0] & CALL_MASK), (KIND_SYSCALL, CALL_IPC));
+    switch_calls(id, DISPATCH_ON)?;
+    send(id, Message::label(0), Timeout::Zero)?;
+    pause(1_000_000);
+    same!("the next one is L4's", thread::schedule(id, 0, 0, 0)?.state, STATE_RECEIVING);
     Ok(())
 }
 

@@ -48,9 +48,22 @@ DECLARE_PER_CPU(struct keel_message, l4_inside_message);
 asmlinkage enum l4_inside_event l4_inside_run(struct pt_regs *regs);
 const char *l4_inside_begin(struct mm_struct *mm);
 void l4_inside_end(struct mm_struct *mm);
+asmlinkage void l4_inside_gate(void);
 bool l4_inside_load(void);
 void l4_inside_load_base(void);
 void l4_inside_store_base(void);
+
+/*
+ * kernel/stubs.c: where the stubs of system calls are. A jump through a pointer in the first 64 KB
+ * of this address ends with the bytes of UD2, 0f 0b.
+ */
+#define L4_STUBS 0x0b0f0000
+#define L4_STUBS_SIZE 0x10000
+#define L4_STUB_SIZE 64
+void l4_stubs_begin(void);
+int l4_stubs_close(void);
+void l4_stub_replace(struct pt_regs *regs);
+bool l4_stub_undefined(struct pt_regs *regs);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
