@@ -18,9 +18,6 @@ int main(void)
 	       offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
 	DEFINE(L4_STUBS, L4_STUBS);
 	DEFINE(L4_WAITING_INSIDE, L4_WAITING_INSIDE);
-	DEFINE(L4_INSIDE_CALL, L4_INSIDE_CALL);
-	DEFINE(L4_INSIDE_WORK, L4_INSIDE_WORK);
-	DEFINE(L4_INSIDE_MESSAGE, L4_INSIDE_MESSAGE);
 	/* For the 32-bit vDSO's unwind information about signal frames. */
 	OFFSET(IA32_SIGCONTEXT_ax, sigcontext_32, ax);
 	OFFSET(IA32_SIGCONTEXT_bx, sigcontext_32, bx);

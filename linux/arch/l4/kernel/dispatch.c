@@ -340,60 +340,74 @@ static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *r
 }
 
 /*
- * A thread in the server made a call by an instruction: the next ones will be jumps. Interrupts are
- * off, on entry and on return.
+ * Prepares a thread that the server thread itself runs (kernel/inside.c). Returns its registers, or
+ * NULL if it is not in the server. Interrupts are off, on entry and on return.
  */
-static void l4_inside_replace(struct pt_regs *regs, const struct keel_message *m)
+static noinline struct pt_regs *l4_inside_prepare(struct task_struct *task, struct pt_regs *regs)
 {
-	if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
+	unsigned long status;
+
+	while (task->mm->context.inside) {
+		l4_unmap_queued(task->mm);
+		status = 0;
+		if (task->thread.resume_action == L4_RESUME_MAPPINGS)
+			status = l4_pager_map_own();
+		if (status) {
+			l4_not_resumed(task, regs, status, L4_RESUME_MAPPINGS);
+			continue;
+		}
+		if (regs->ip < TASK_SIZE_MAX && l4_inside_load())
+			return regs;
 		local_irq_enable();
-		l4_stub_replace(regs);
-		local_irq_disable();
+		if (regs->ip >= TASK_SIZE_MAX)
+			l4_user_exception(regs, X86_TRAP_GP, 0, 0);
+		l4_exit_to_user(task, regs);
 	}
+	return NULL;
 }
 
-/*
- * A turn of the loop for a thread that the server thread itself runs (kernel/inside.c). Interrupts
- * are off, on entry and on return.
- */
-static void l4_serve_inside(struct task_struct *task, struct pt_regs *regs)
+/* The end of serving such a thread: how it goes on. */
+static __always_inline struct pt_regs *l4_inside_next(struct task_struct *task, struct pt_regs *regs)
 {
-	unsigned long status = 0;
-	struct keel_message m;
-
 	l4_unmap_queued(task->mm);
-	if (task->thread.resume_action == L4_RESUME_MAPPINGS)
-		status = l4_pager_map_own();
-	if (unlikely(status)) {
-		l4_not_resumed(task, regs, status, L4_RESUME_MAPPINGS);
-		return;
-	}
-	if (unlikely(!task->thread.loaded | task->thread.fpu.stale) && !l4_inside_load()) {
-		l4_exit_to_user(task, regs);
-		return;
-	}
-	if (unlikely(regs->ip >= TASK_SIZE_MAX)) {
-		local_irq_enable();
-		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
-		l4_exit_to_user(task, regs);
-		return;
-	}
-	switch (l4_inside_run(regs)) {
-	case L4_INSIDE_CALL:
-		regs->ax = -ENOSYS;
-		l4_syscall(task, regs);
-		break;
-	case L4_INSIDE_WORK:
-		local_irq_enable();
-		l4_exit_to_user(task, regs);
-		break;
-	case L4_INSIDE_MESSAGE:
-		m = *this_cpu_ptr(&l4_inside_message);
+	if (likely(task->thread.loaded & !task->thread.fpu.stale &
+		   (task->thread.resume_action != L4_RESUME_MAPPINGS) & (regs->ip < TASK_SIZE_MAX)))
+		return regs;
+	return l4_inside_prepare(task, regs);
+}
+
+/* Serves a call of such a thread, by a jump. */
+asmlinkage struct pt_regs *l4_inside_call(void)
+{
+	struct task_struct *task = current;
+	struct pt_regs *regs = task_pt_regs(task);
+
+	regs->ax = -ENOSYS;
+	l4_syscall(task, regs);
+	return l4_inside_next(task, regs);
+}
+
+/* Serves a message about such a thread, or for NULL Linux's own work. */
+asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m)
+{
+	struct task_struct *task = current;
+	struct pt_regs *regs = task_pt_regs(task);
+	struct keel_message copy;
+
+	if (m) {
+		copy = *m;
 		l4_inside_store_base();
-		l4_inside_replace(regs, &m);
-		l4_route(task, regs, &m);
-		break;
+		if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
+			local_irq_enable();
+			l4_stub_replace(regs);
+			local_irq_disable();
+		}
+		l4_route(task, regs, &copy);
+	} else {
+		local_irq_enable();
+		l4_exit_to_user(task, regs);
 	}
+	return l4_inside_next(task, regs);
 }
 
 /*
@@ -405,7 +419,9 @@ static noinline void l4_prepare(struct task_struct *task, struct pt_regs *regs)
 	int error;
 
 	if (task->mm->context.inside) {
-		l4_serve_inside(task, regs);
+		regs = l4_inside_prepare(task, regs);
+		if (regs)
+			l4_inside_run(regs);
 		return;
 	}
 	local_irq_enable();

@@ -77,13 +77,15 @@ void l4_inside_store_base(void)
 }
 
 /*
- * Loads what the server thread's registers have of the current thread besides its frame. Returns
- * false, and has killed it, if that is not possible. Interrupts are off.
+ * Loads what the server thread's registers have of the current thread besides its frame, if that
+ * was not done. Returns false, and has killed it, if that is not possible. Interrupts are off.
  */
 bool l4_inside_load(void)
 {
 	unsigned long self = keel_self(keel_server());
 
+	if (current->thread.loaded && !current->thread.fpu.stale)
+		return true;
 	if (!this_cpu_read(l4_inside_ready)) {
 		keel_record()->dispatch = KEEL_DISPATCH_UPPER;
 		if (keel_ex_regs(&self, KEEL_EX_DISPATCH))

@@ -16,11 +16,13 @@
 
 	.text
 /*
- * rdi = the program's registers -> eax = L4_INSIDE_*: why Linux goes on. All registers of the
- * program are loaded; its ip is a user's.
+ * Runs a program, from its registers in rdi on, until it is not in the server any more. Linux serves
+ * its calls and what else stops it in l4_inside_call() and l4_inside_event(), which return its
+ * registers when it is to go on, or NULL.
  */
 SYM_CODE_START(l4_inside_run)
 	push_preserved
+l4_inside_go:
 	movq	%rsp, %gs:l4_inside_ksp
 	movq	%rdi, %gs:l4_inside_regs
 SYM_INNER_LABEL(l4_inside_leaving, SYM_L_GLOBAL)
@@ -37,13 +39,12 @@ SYM_INNER_LABEL(l4_inside_leaving, SYM_L_GLOBAL)
 	popq	%rsp
 	jmp	*%gs:l4_inside_ip
 SYM_INNER_LABEL(l4_inside_leaving_end, SYM_L_GLOBAL)
-SYM_CODE_END(l4_inside_run)
 
 /*
  * A system call of the program, by a jump: rax = number, rcx = where it goes on, rdi, rsi, rdx,
  * r10, r8, r9 = arguments. Linux's code needs DF and AC clear.
  */
-SYM_CODE_START(l4_inside_gate)
+SYM_INNER_LABEL(l4_inside_gate, SYM_L_GLOBAL)
 	movq	%rsp, %r11
 	movq	%gs:l4_inside_regs, %rsp
 	addq	$REGS_SIZE, %rsp
@@ -55,28 +56,32 @@ SYM_CODE_START(l4_inside_gate)
 	pushq	%rax
 	push_registers
 	testl	$(X86_EFLAGS_DF | X86_EFLAGS_AC), REGS_FLAGS(%rsp)
+	movq	%gs:l4_inside_ksp, %rsp
 	jz	1f
 	pushq	$X86_EFLAGS_FIXED
 	popfq
-1:	movl	$L4_INSIDE_CALL, %eax
-	jmp	l4_inside_return
-SYM_CODE_END(l4_inside_gate)
-
-/* The program does not begin to run: there is work for Linux. Its flags may be loaded already. */
-SYM_CODE_START(l4_inside_stay)
-	movl	$L4_INSIDE_WORK, %eax
-	jmp	l4_inside_return
-SYM_CODE_END(l4_inside_stay)
-
-/* The program was stopped; its registers, and the message about it, are stored. */
-SYM_CODE_START(l4_inside_left)
-	movl	$L4_INSIDE_MESSAGE, %eax
-l4_inside_return:
-	movq	$0, %gs:l4_waiting
-	movq	%gs:l4_inside_ksp, %rsp
+1:	movq	$0, %gs:l4_waiting
+	call	l4_inside_call
+2:	movq	%rax, %rdi
+	testq	%rax, %rax
+	jnz	l4_inside_go
 	pop_preserved
 	ret
-SYM_CODE_END(l4_inside_left)
+
+/* The program does not begin to run: there is work for Linux. Its flags may be loaded already. */
+SYM_INNER_LABEL(l4_inside_stay, SYM_L_GLOBAL)
+	xorl	%edi, %edi
+	jmp	3f
+/* The program was stopped; its registers, and the message about it, are stored. */
+SYM_INNER_LABEL(l4_inside_left, SYM_L_GLOBAL)
+	movq	%gs:this_cpu_off, %rdi
+	addq	$l4_inside_message, %rdi
+3:	movq	$0, %gs:l4_waiting
+	movq	%gs:l4_inside_ksp, %rsp
+	cld
+	call	l4_inside_event
+	jmp	2b
+SYM_CODE_END(l4_inside_run)
 
 /* The template of a stub (kernel/stubs.c). Nothing is changed but rcx and r11, and the flags. */
 	.section .rodata

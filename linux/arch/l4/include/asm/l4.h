@@ -39,13 +39,9 @@ void l4_fpu_put_away(void);
 void l4_fpu_disown(void);
 
 /* kernel/inside.c, kernel/inside_gate.S: programs in the server's own task */
-enum l4_inside_event {
-	L4_INSIDE_CALL,		/* a system call by a jump */
-	L4_INSIDE_WORK,		/* nothing: there is work for Linux */
-	L4_INSIDE_MESSAGE,	/* l4_inside_message */
-};
-DECLARE_PER_CPU(struct keel_message, l4_inside_message);
-asmlinkage enum l4_inside_event l4_inside_run(struct pt_regs *regs);
+asmlinkage void l4_inside_run(struct pt_regs *regs);
+asmlinkage struct pt_regs *l4_inside_call(void);
+asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m);
 const char *l4_inside_begin(struct mm_struct *mm);
 void l4_inside_end(struct mm_struct *mm);
 asmlinkage void l4_inside_gate(void);
