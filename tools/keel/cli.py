@@ -150,8 +150,9 @@ def _add_place(verb: Parser) -> None:
         metavar="WHO=WHERE",
         action="append",
         default=[],
-        help=f"what runs in supervisor mode on Keel: {placement.LINUX}={placement.KERNEL}, Linux, in the spaces of all "
-        f"processes; and besides /PATH={placement.KERNEL}, that program; may be repeated",
+        help=f"what runs where on Keel: {placement.LINUX}={placement.KERNEL}, Linux in supervisor mode, in the spaces of all "
+        f"processes; and besides /PATH={placement.KERNEL}, that program, too; without these /PATH={placement.SERVER}, that "
+        "program in Linux's own task; may be repeated",
     )
 
 

@@ -6,6 +6,7 @@
  *
  *   transcript            all checks      transcript --list   their names
  *   transcript NAME...    the named checks or topics
+ *   transcript --by FILE ...  each check is executed by that file, which is this program again
  */
 #include "check.h"
 #include <ftw.h>
@@ -67,6 +68,20 @@ static void become_check(const struct check *check, int line)
 	_exit(0);
 }
 
+/* The program that each check executes, which is this one by another name, or NULL. */
+static const char *program;
+
+/* Executes the program for a check; main() has the other end. */
+static void execute_check(const struct check *check, int line)
+{
+	char number[16];
+
+	snprintf(number, sizeof number, "%d", line);
+	fcntl(line, F_SETFD, 0);
+	execl(program, program, "--check", number, check->name, NULL);
+	_exit(EXIT_FAILURE);
+}
+
 /* Waits for the child; false when the limit passed and it had to be killed. */
 static bool await_check(pid_t pid, int *status)
 {
@@ -119,8 +134,11 @@ static void run_check(const struct check *check)
 		return;
 	}
 	pid = fork();
-	if (pid == 0)
+	if (pid == 0) {
+		if (program)
+			execute_check(check, line[1]);
 		become_check(check, line[1]);
+	}
 	if (!await_check(pid, &status))
 		strcpy(end, " timed out");
 	else if (WIFSIGNALED(status))
@@ -159,6 +177,17 @@ int main(int argc, char **argv)
 	self_path = "/proc/self/exe";
 	if (argc > 2 && !strcmp(argv[1], "--as"))
 		return play_part(argc - 2, argv + 2);
+	if (argc == 4 && !strcmp(argv[1], "--check")) {
+		for (size_t i = 0; i < count; i++)
+			if (!strcmp(__start_checks[i].name, argv[3]))
+				become_check(&__start_checks[i], atoi(argv[2]));
+		return EXIT_FAILURE;
+	}
+	if (argc > 2 && !strcmp(argv[1], "--by")) {
+		program = argv[2];
+		argv += 2;
+		argc -= 2;
+	}
 	memcpy(checks, __start_checks, count * sizeof *checks);
 	qsort(checks, count, sizeof *checks, by_name);
 	sigemptyset(&child);

@@ -21,6 +21,13 @@ def test_linux_and_programs_beside_it() -> None:
     assert found.linux_words() == ["keel.place=/bin/a=b=kernel", "keel.place=/usr/bin/perl=kernel"]
 
 
+def test_programs_in_the_server() -> None:
+    found = parse(["/usr/bin/perl=server", "linux=task"])
+    assert found == Placement("task", ("/usr/bin/perl",))
+    assert found.kernel_words() == []
+    assert found.linux_words() == ["keel.place=/usr/bin/perl=server"]
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -29,9 +36,11 @@ def test_linux_and_programs_beside_it() -> None:
         (["linux="], "nothing can be placed so"),
         (["=kernel"], "nothing can be placed so"),
         (["perl=kernel"], "nothing can be placed so"),
-        (["/usr/bin/perl=server", "linux=kernel"], "nothing can be placed so"),
-        (["/usr/bin/perl=kernel"], "only beside Linux"),
-        (["/usr/bin/perl=kernel", "linux=task"], "only beside Linux"),
+        (["/usr/bin/perl=place"], "nothing can be placed so"),
+        (["/usr/bin/perl=server", "linux=kernel"], "only beside linux=task"),
+        (["/usr/bin/perl=kernel"], "only beside linux=kernel"),
+        (["/usr/bin/perl=kernel", "linux=task"], "only beside linux=kernel"),
+        (["/usr/bin/perl=kernel", "/usr/bin/sort=server"], "only beside linux=kernel"),
         (["linux=kernel", "/a b=kernel"], "has a blank"),
         (["linux=kernel", "/" + 255 * "a" + "=kernel"], "more than 255 bytes"),
         (["linux=kernel", *(f"/{number}=kernel" for number in range(9))], "9 programs"),

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A program in the task of Linux itself, run by the server threads (docs/placements.md)."""
+
+import pytest
+from conftest import Result, run_in_tests, together
+
+LIMIT_S = 180
+TRANSCRIPT_LIMIT_S = 1200
+# Where Linux's image is: a program that reads it is in Linux's task.
+LINUX_IMAGE = "ffffffffc1000000"
+# What `place inside` prints, with 1 for the program in the server.
+SEEN = """program {0}
+thread {0}
+handler {0}
+fpu 7.485471
+null read 1 write 1 jump 1
+breakpoint 1 undefined 1 step 1
+child 0
+other 0
+ended 0
+"""
+
+
+def inside(command: str, *programs: str, processors: int = 1, guest_programs: tuple[str, ...] = ("place",)) -> Result:
+    """The result of a command on Keel, where these programs are in the server."""
+    words = [word for program in programs for word in ("--place", f"{program}=server")]
+    options = [*words, "--smp", str(processors)]
+    return run_in_tests("keel", command, limit_s=LIMIT_S, options=options, programs=guest_programs)
+
+
+@together("inside")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_a_program_in_the_server(processors: int) -> None:
+    """It, its threads and handlers are in Linux's task; its children, and what they execute, are not."""
+    command = f"cp place other && ./place inside ./other {LINUX_IMAGE} && ./other inside ./place {LINUX_IMAGE}"
+    result = inside(command, "/tmp/keel-tests/place", processors=processors)
+    assert (result.status, result.output) == (0, SEEN.format(1) + SEEN.format(0).replace("other 0", "other 1"))
+
+
+# The checks that set a base of gs, which is Linux's there: its own `wrgsbase` is the end of Linux.
+NOT_THERE = "machine.segment"
+# What differs there, by docs/placements.md: breakpoints in hardware, INT 0x80, ports, core dumps, and the names of the files.
+DIFFERENT = {
+    "counters.breakpoint",
+    "counters.breakpoint_of_a_processor",
+    "counters.breakpoint_of_a_running_thread",
+    "counters.breakpoint_of_all_threads",
+    "faults.privileged_instructions",
+    "machine.int80",
+    "machine.int80_registers",
+    "machine.set_thread_area",
+    "process.dumpable",
+    "procfs.command_line_and_environment",
+    "sweeps.prctl_options",
+    "tracing.core_dump",
+}
+# It observes what the check before it left.
+UNSTEADY = {"sweeps.calls_with_ones_1"}
+LEAST_CHECKS = 480
+
+
+@pytest.mark.parametrize("processors", [1, 2])
+def test_it_sees_what_a_process_sees(processors: int) -> None:
+    """Each check is executed in the server, and again as an ordinary process."""
+    command = f"""
+cp transcript runner && cp transcript process && names=$(./runner --list | grep -v {NOT_THERE})
+./runner --by ./transcript $names | sort > inside; ./runner --by ./process $names | sort > outside
+wc -l < inside; diff outside inside; dmesg | grep -c Oops
+"""
+    options = ["--place", "/tmp/keel-tests/transcript=server", "--smp", str(processors)]
+    result = run_in_tests("keel", command, limit_s=TRANSCRIPT_LIMIT_S, options=options, programs=("transcript",))
+    count, *lines = result.output.splitlines()
+    different = {line[2:].partition(":")[0] for line in lines if line[0] in "<>"}
+    assert int(count) > LEAST_CHECKS, result
+    assert different - UNSTEADY == DIFFERENT
+    assert lines[-1] == "0"
+
+
+# Threads, a child with a pipe, signals, numbers, and a file with names that sort.
+PYTHON = """
+import os, signal, sqlite3, subprocess, sys, threading
+sums = []
+def work(): sums.append(sum(n ** 0.5 for n in range(20000)))
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+print(len(set(sums)), subprocess.run(["rev"], input=b"abc", capture_output=True).stdout.decode().strip())
+signal.signal(signal.SIGALRM, lambda *_: print("alarm")); signal.alarm(1); signal.pause()
+table = sqlite3.connect("/tmp/table"); table.execute("create table t (n)")
+table.executemany("insert into t values (?)", [(n,) for n in range(1000)]); table.commit()
+print(table.execute("select sum(n) from t").fetchone()[0])
+for n in range(200):
+    if not (child := os.fork()): os._exit(n % 7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == n % 7
+print("forked", os.path.exists("/proc/self/maps"))
+sys.stdout.flush()
+os.execv("/bin/echo", ["echo", "executed"])
+"""
+
+
+@together("inside")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_debian_programs_in_the_server(processors: int) -> None:
+    """Unmodified: an interpreter that is linked at 4 MB, and a shell."""
+    command = f"cat > script.py <<'END'\n{PYTHON}\nEND\npython3 script.py; bash -c 'for n in 1 2 3; do (exit $n); echo $?; done | sort -r'"
+    result = inside(command, "/usr/bin/python3.11", "/bin/bash", processors=processors)
+    assert (result.status, result.output) == (0, "1 cba\nalarm\n499500\nforked True\nexecuted\n3\n2\n1\n"), result.error
+
+
+@together("inside")
+def test_what_one_does_to_itself() -> None:
+    """A crash, an endless loop, a stack without an end, and many children: Linux and other processes go on."""
+    command = """
+python3 -c 'import ctypes; ctypes.string_at(8)'; echo crash $?
+timeout 1 python3 -c 'while True: pass'; echo loop $?
+python3 -c 'import sys, threading; sys.setrecursionlimit(10 ** 9)
+def again(): return again() if not sys.stdout.closed else None
+class C:
+    def __getattr__(self, name): return getattr(self, name + "x")
+C().a'; echo stack $?
+python3 -c 'import os
+for _ in range(1000):
+    if not os.fork(): os._exit(0)
+    os.wait()
+print("forked")'
+grep -c . /proc/cpuinfo > /dev/null && python3 -c 'print("again")'
+"""
+    result = inside(command, "/usr/bin/python3.11")
+    assert (result.status, result.output) == (0, "crash 139\nloop 124\nstack 139\nforked\nagain\n"), result.error
+
+
+@together("inside")
+def test_one_at_a_time_and_only_who_may() -> None:
+    """The second one, and one without CAP_SYS_RAWIO, are ordinary processes, and Linux says why."""
+    command = f"""
+cp place other
+./place inside ./place {LINUX_IMAGE} | grep other; dmesg | grep -o 'ordinary process: another one is in the server'
+setpriv --bounding-set=-sys_rawio ./place inside ./other {LINUX_IMAGE} | sed -n 1p
+dmesg | grep -o 'ordinary process: it lacks CAP_SYS_RAWIO'
+"""
+    result = inside(command, "/tmp/keel-tests/place")
+    expected = "other 0\nordinary process: another one is in the server\nprogram 0\nordinary process: it lacks CAP_SYS_RAWIO\n"
+    assert (result.status, result.output) == (0, expected), result.error
