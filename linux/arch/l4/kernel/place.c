@@ -55,8 +55,11 @@ static bool l4_leads_to(const char *name, const struct inode *file)
 	return same;
 }
 
-/* exec, with the new program's mm and credentials: where it runs. May sleep. */
-void l4_place_program(void)
+/*
+ * exec, with the new program's mm and credentials: where it runs. `wide`: it is a 64-bit program;
+ * others cannot be in supervisor mode. May sleep.
+ */
+void l4_place_program(bool wide)
 {
 	struct mm_struct *mm = current->mm;
 	struct file *file;
@@ -72,11 +75,12 @@ void l4_place_program(void)
 	fput(file);
 	if (i == l4_placed_count)
 		return;
-	mm->context.supervisor = capable(CAP_SYS_RAWIO);
+	mm->context.supervisor = wide && capable(CAP_SYS_RAWIO);
 	if (mm->context.supervisor)
 		/* It may give up the capability later: who traces it needs another one. */
 		set_dumpable(mm, SUID_DUMP_DISABLE);
 	else
-		pr_notice_ratelimited("keel: %s[%d] runs in user mode: it lacks CAP_SYS_RAWIO\n",
-				      current->comm, task_pid_nr(current));
+		pr_notice_ratelimited("keel: %s[%d] runs in user mode: %s\n", current->comm,
+				      task_pid_nr(current),
+				      wide ? "it lacks CAP_SYS_RAWIO" : "it is a 32-bit program");
 }

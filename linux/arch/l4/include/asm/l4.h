@@ -34,7 +34,7 @@ void l4_fpu_borrow(void);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
-void l4_place_program(void);
+void l4_place_program(bool wide);
 void l4_kill_current(const char *why, unsigned long status);
 
 /*
