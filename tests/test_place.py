@@ -10,6 +10,7 @@ import pytest
 from conftest import GRACE_S, GUEST_DIRECTORY, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
 from stub import ADDRESS, STACK, Stub, stopped
 from stub import LIMIT_S as STUB_LIMIT_S
+from test_programs import build_module
 
 LIMIT_S = 120
 COLOCATED = ["--place", "linux=kernel"]
@@ -38,10 +39,12 @@ ADDRESSES = (
 )
 
 
-def placed(command: str, *options: str, processors: int = 1, programs: Sequence[str] = ("place",)) -> Result:
+def placed(
+    command: str, *options: str, processors: int = 1, programs: Sequence[str] = ("place",), stdin: bytes = b""
+) -> Result:
     """The result of a command on Keel with Linux in supervisor mode, among the guest's programs."""
     words = [*COLOCATED, *options, "--smp", str(processors)]
-    return run_in_tests("keel", command, limit_s=LIMIT_S, options=words, programs=programs)
+    return run_in_tests("keel", command, limit_s=LIMIT_S, options=words, programs=programs, stdin=stdin)
 
 
 def test_linux_says_where_it_runs() -> None:
@@ -118,6 +121,16 @@ def test_a_program_in_supervisor_mode_cannot_go_to_32_bit_code(processors: int) 
     expected = NARROW.format(int(signal.SIGSEGV), int(signal.SIGSEGV), SUPERVISOR)
     expected += NARROW.format(int(signal.SIGTRAP), 0, USER)
     assert (result.status, result.output) == (0, f"{expected}3\nother {SUPERVISOR}\n"), result.error
+
+
+@together("place")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_faults_of_the_server_open_no_ports(tmp_path: Path, processors: int) -> None:
+    """A general protection fault of Linux's own, which has the ports, leaves none of them open to the process that it serves."""
+    image = build_module("keel", tmp_path, "keel_gp")
+    command = "cat > keel_gp.ko && insmod keel_gp.ko && cat /proc/keel_gp && ./place ports /proc/keel_gp"
+    result = placed(command, processors=processors, stdin=image)
+    assert (result.status, result.output) == (0, "raised 1\n0 ports open\n"), result.error
 
 
 def test_native_linux_is_not_placed() -> None:
