@@ -249,8 +249,8 @@ def run_modelled(
     system: str, command: str, stdin: bytes, placed: Sequence[str], machines: str, report: Path
 ) -> tuple[str, list[Any]]:
     """The same with the models of these machines, and their cycles for each part that the program marks."""
-    options = [*MODELLED[system], *placed, "--timeout", str(MODEL_LIMIT_S), "--part", "--machine", machines, "--parts", str(report)]
-    output = run_keel(["profile", *options, command], system, stdin)
+    options = [*MODELLED[system], *placed, "--timeout", str(MODEL_LIMIT_S), "--part"]
+    output = run_keel(["profile", *options, "--machine", machines, "--parts", str(report), command], system, stdin)
     return output, json.loads(report.read_text())
 
 

@@ -39,9 +39,7 @@ ADDRESSES = (
 )
 
 
-def placed(
-    command: str, *options: str, processors: int = 1, programs: Sequence[str] = ("place",), stdin: bytes = b""
-) -> Result:
+def placed(command: str, *options: str, processors: int = 1, programs: Sequence[str] = ("place",), stdin: bytes = b"") -> Result:
     """The result of a command on Keel with Linux in supervisor mode, among the guest's programs."""
     words = [*COLOCATED, *options, "--smp", str(processors)]
     return run_in_tests("keel", command, limit_s=LIMIT_S, options=words, programs=programs, stdin=stdin)
