@@ -56,6 +56,10 @@ STOCK = "debian"
 COLOCATED = "colocated"
 MODELLED = {**SYSTEMS, COLOCATED: ["--place", "linux=kernel"]}
 BOOTED = {**MODELLED, STOCK: ["--native", "--kernel", "debian"]}
+# The guest's directory and the program in it. Under the second name it runs in supervisor mode, in a boot of its own: Linux
+# compares the paths of placed programs at each exec.
+DIRECTORY, PROGRAM, RING_0_PROGRAM = "/tmp/bench", "bench", "bench-ring-0"
+PLACED = {RING_0_PROGRAM: ["--place", f"{DIRECTORY}/{RING_0_PROGRAM}=kernel"]}
 # Native programs on the µ-kernel alone (user/bench), measured beside the programs on the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
@@ -171,6 +175,10 @@ HYBRID_ROWS = {
 }
 # Rows that only Keel's Linux can do, and the row of native Linux to compare each with.
 KEEL_ROWS = dict.fromkeys(INTERFACE_ROWS, CALL_ROW) | {row: compared.linux for row, compared in HYBRID_ROWS.items()}
+# Those of a program in supervisor mode, which the co-located Linux alone has.
+RING_0_ROWS = {"getpid-ring-0": CALL_ROW}
+# The rows that no other system has.
+OWN_ROWS = {KEEL: KEEL_ROWS, COLOCATED: RING_0_ROWS}
 
 
 # By machine and variant (untagged, tagged), then by repetition as below.
@@ -231,16 +239,18 @@ def run_keel(arguments: Sequence[str], system: str, stdin: bytes) -> str:
     return done.stdout.decode()
 
 
-def run_guest(system: str, command: str, stdin: bytes) -> str:
+def run_guest(system: str, command: str, stdin: bytes, placed: Sequence[str] = ()) -> str:
     """The output of a command in a fresh guest that runs on the instruction clock."""
-    options = [*BOOTED[system], "--icount", "--accel", "tcg", "--timeout", str(LIMIT_S)]
+    options = [*BOOTED[system], *placed, "--icount", "--accel", "tcg", "--timeout", str(LIMIT_S)]
     return run_keel(["run", *options, "--exec", command], system, stdin)
 
 
-def run_modelled(system: str, command: str, stdin: bytes, machines: str, report: Path) -> tuple[str, list[Any]]:
+def run_modelled(
+    system: str, command: str, stdin: bytes, placed: Sequence[str], machines: str, report: Path
+) -> tuple[str, list[Any]]:
     """The same with the models of these machines, and their cycles for each part that the program marks."""
-    options = [*MODELLED[system], "--timeout", str(MODEL_LIMIT_S), "--part", "--machine", machines, "--parts", str(report)]
-    output = run_keel(["profile", *options, command], system, stdin)
+    options = [*MODELLED[system], *placed, "--timeout", str(MODEL_LIMIT_S), "--part"]
+    output = run_keel(["profile", *options, "--machine", machines, "--parts", str(report), command], system, stdin)
     return output, json.loads(report.read_text())
 
 
@@ -254,11 +264,11 @@ def measure_boot(system: str, programs: Path) -> Sample:
     return Sample(BOOT_ROW, [float(int(run_guest(system, command, b""), 16))], 0)
 
 
-def guest_archive(programs: Path) -> bytes:
-    """An archive of the benchmark program, and the file that gcc compiles with its header."""
+def guest_archive(programs: Path, program: str) -> bytes:
+    """An archive of the benchmark program under a name, and the file that gcc compiles with its header."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(programs / "bench", "bench")
+        archive.add(programs / PROGRAM, program)
         for source in GCC_SOURCES:
             archive.add(SOURCES / source, source)
     return buffer.getvalue()
@@ -294,7 +304,7 @@ def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
 
 def known_rows(programs: Path) -> list[str]:
     """All rows."""
-    done = subprocess.run([programs / "bench", "list"], stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run([programs / PROGRAM, "list"], stdout=subprocess.PIPE, check=True, text=True)
     return [*done.stdout.split(), GCC_ROW, BOOT_ROW, *TASK_ROWS]
 
 
@@ -302,8 +312,8 @@ def rows_of(system: str, rows: Sequence[str]) -> list[str]:
     """Those of these rows that a system has; for the two Linux also the rows that others are compared with."""
     if system == TASKS:
         return [row for row in rows if row in TASK_ROWS]
-    held = {row: TASK_ROWS[row].linux if row in TASK_ROWS else KEEL_ROWS.get(row, row) for row in rows}
-    own = KEEL_ROWS if system == KEEL else {}
+    compared = {row: others.linux for row, others in TASK_ROWS.items()} | KEEL_ROWS | RING_0_ROWS
+    held, own = {row: compared.get(row, row) for row in rows}, OWN_ROWS.get(system, {})
     return list(dict.fromkeys(chain.from_iterable((held[row], row) if row in own else (held[row],) for row in rows)))
 
 
@@ -315,18 +325,18 @@ def measure_tasks(output: Path, rows: Sequence[str], machines: str) -> list[Samp
     return with_cycles(lines, json.loads(report.read_text())) if machines else [parse_sample(line) for line in lines]
 
 
-def measure_rows(system: str, programs: Path, rows: Sequence[str], machines: str) -> list[Sample]:
+def measure_rows(system: str, programs: Path, program: str, rows: Sequence[str], machines: str) -> list[Sample]:
     """Measure these rows of the guest program and gcc, with the models of these machines, if any."""
-    own = " ".join(row for row in rows if row not in (GCC_ROW, BOOT_ROW))
-    compile_file = f"./bench command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c {GCC_SOURCES[0]} -o bench.o"
-    steps = [FIXED_ADDRESSES, "mkdir -p /tmp/bench", "cd /tmp/bench", "tar -x"]
-    steps += [f"./bench {own}"] if own else []
+    own, placed = " ".join(row for row in rows if row != GCC_ROW), PLACED.get(program, [])
+    compile_file = f"./{program} command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c {GCC_SOURCES[0]} -o bench.o"
+    steps = [FIXED_ADDRESSES, f"mkdir -p {DIRECTORY}", f"cd {DIRECTORY}", "tar -x"]
+    steps += [f"./{program} {own}"] if own else []
     steps += [compile_file] if GCC_ROW in rows else []
-    command, files = " && ".join(steps), guest_archive(programs)
+    command, files = " && ".join(steps), guest_archive(programs, program)
     if machines:
-        output, parts = run_modelled(system, command, files, machines, programs / f"{system}-parts.json")
+        output, parts = run_modelled(system, command, files, placed, machines, programs / f"{system}-{program}-parts.json")
         return with_cycles(output.splitlines(), parts)
-    return [parse_sample(line) for line in run_guest(system, command, files).splitlines()]
+    return [parse_sample(line) for line in run_guest(system, command, files, placed).splitlines()]
 
 
 def measure(system: str, programs: Path, rows: Sequence[str], machines: str) -> Samples:
@@ -334,7 +344,10 @@ def measure(system: str, programs: Path, rows: Sequence[str], machines: str) -> 
     print(f"bench: measuring {system} ...", file=sys.stderr, flush=True)
     if system == TASKS:
         return {sample.name: sample for sample in measure_tasks(programs, rows, machines)}
-    samples = measure_rows(system, programs, rows, machines) if set(rows) != {BOOT_ROW} else []
+    samples: list[Sample] = []
+    user = [row for row in rows if row not in (BOOT_ROW, *RING_0_ROWS)]
+    for program, own in ((PROGRAM, user), (RING_0_PROGRAM, [row for row in rows if row in RING_0_ROWS])):
+        samples += measure_rows(system, programs, program, own, machines) if own else []
     if BOOT_ROW in rows:
         samples.append(measure_boot(system, programs))
     return {sample.name: sample for sample in samples}
@@ -360,7 +373,7 @@ def table(results: Results) -> list[list[str]]:
     titles = [[STOCK + ", instructions", "keel to that"] if stock else [], ["remark"]]
     rows = [["operation", *(f"{system}, instructions" for system in results), "ratio", "paper", *chain(*titles)]]
     ratios: dict[str, float] = {}
-    for name in [name for name in names if name not in KEEL_ROWS]:
+    for name in [name for name in names if name not in KEEL_ROWS | RING_0_ROWS]:
         samples = [samples[name] for samples in results.values() if name in samples]
         remarks, shown = remark(samples) if samples else "", ""
         if len(samples) == len(SYSTEMS):
@@ -386,17 +399,21 @@ def beside_stock(stock: Sample | None, samples: Sequence[Sample]) -> list[str]:
 
 
 def colocated_table(results: Results) -> list[list[str]]:
-    """Header and rows: the co-located Linux beside the two others, in instructions and in modelled cycles to native's."""
+    """Header and rows: the co-located Linux beside the two others, in instructions and in modelled cycles to native's.
+
+    A program in supervisor mode is beside processes of the two others.
+    """
     native, keel, colocated = (results.get(system, {}) for system in MODELLED)
-    names = [name for name, sample in colocated.items() if name in native and name in keel and name not in KEEL_ROWS]
+    held = {name: RING_0_ROWS.get(name, name) for name in colocated}
+    names = [name for name, other in held.items() if other in native and other in keel]
     if not names:
         return []
-    machines = list(ratios_of_cycles(native[names[0]], native[names[0]]))
+    machines = list(ratios_of_cycles(native[held[names[0]]], native[held[names[0]]]))
     titles = [f"{machine}, {variant}: {system}" for machine, variant in machines for system in (KEEL, COLOCATED)]
     rows = [["operation", NATIVE, KEEL, COLOCATED, f"{COLOCATED} to {NATIVE}", f"{COLOCATED} to {KEEL}", *titles, "remark"]]
     figures: dict[str, list[float]] = {}
     for name in names:
-        samples = [native[name], keel[name], colocated[name]]
+        samples = [native[held[name]], keel[held[name]], colocated[name]]
         own = [samples[2].median / samples[0].median, samples[2].median / samples[1].median]
         cycles = [ratios_of_cycles(samples[0], sample) for sample in samples[1:]]
         figures[name] = [*own, *(ratios[column] for column in machines for ratios in cycles if column in ratios)]

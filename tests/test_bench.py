@@ -2,12 +2,14 @@
 """The arithmetic and the tables of the programs in bench/. Their measurements need guests and are not tested here."""
 
 import importlib.util
+import io
 import itertools
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -235,6 +237,44 @@ def test_interfaces_stand_beside_each_other(run: ModuleType) -> None:
     ]
     assert [row[0] for row in run.table(results)[1:]] == ["getpid"]
     assert run.interface_table({"keel": keel}) == []
+
+
+def test_a_row_in_supervisor_mode_is_the_colocated_linux_s_alone(run: ModuleType) -> None:
+    """It brings the process's row on all systems, and stands below that, beside the processes of the two others."""
+    [row] = run.RING_0_ROWS
+    assert run.is_named(row)
+    assert run.rows_of("colocated", [row]) == ["getpid", row]
+    for system in ("native", "keel", "debian"):
+        assert run.rows_of(system, [row]) == ["getpid"]
+    measured = results(run, native=200, keel=320, colocated=267)
+    measured["colocated"][row] = run.Sample(row, [250.0] * 3, 0)
+    assert [line[:6] for line in run.colocated_table(measured)[1:]] == [
+        ["getpid", "200", "320", "267", "1.33", "0.83"],
+        [row, "200", "320", "250", "1.25", "0.78"],
+    ]
+    assert [line[0] for line in run.table(measured)[1:]] == ["getpid"]
+    del measured["colocated"]["getpid"]
+    assert [line[0] for line in run.colocated_table(measured)[1:]] == [row]
+
+
+def test_a_row_in_supervisor_mode_has_a_boot_of_its_own(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program is placed under another name; where the other rows run, no program is placed."""
+    booted: list[tuple[str, list[str]]] = []
+
+    def guest(system: str, command: str, stdin: bytes, placed: list[str]) -> str:
+        assert system == "colocated"
+        name = command.split()[-1]
+        with tarfile.open(fileobj=io.BytesIO(stdin)) as archive:
+            assert command.split()[-2].removeprefix("./") in archive.getnames()
+        booted.append((command.rpartition("&& ")[2], placed))
+        return line(name, 1, [300])
+
+    (tmp_path / "bench").write_bytes(b"")
+    monkeypatch.setattr(run, "run_guest", guest)
+    [row] = run.RING_0_ROWS
+    assert list(run.measure("colocated", tmp_path, ["getpid", row], "")) == ["getpid", row]
+    placed = ["--place", "/tmp/bench/bench-ring-0=kernel"]
+    assert booted == [("./bench getpid", []), (f"./bench-ring-0 {row}", placed)]
 
 
 def test_the_marks_of_native_tasks_are_the_profiler_s() -> None:

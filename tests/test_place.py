@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Linux in supervisor mode, in the upper half of every process's space, and programs there too (docs/placements.md)."""
 
+import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import GRACE_S, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
+from conftest import GRACE_S, GUEST_DIRECTORY, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
 from stub import ADDRESS, STACK, Stub, stopped
 from stub import LIMIT_S as STUB_LIMIT_S
+from test_programs import build_module
 
 LIMIT_S = 120
 COLOCATED = ["--place", "linux=kernel"]
@@ -36,10 +39,10 @@ ADDRESSES = (
 )
 
 
-def placed(command: str, *options: str, processors: int = 1) -> Result:
+def placed(command: str, *options: str, processors: int = 1, programs: Sequence[str] = ("place",), stdin: bytes = b"") -> Result:
     """The result of a command on Keel with Linux in supervisor mode, among the guest's programs."""
     words = [*COLOCATED, *options, "--smp", str(processors)]
-    return run_in_tests("keel", command, limit_s=LIMIT_S, options=words, programs=("place",))
+    return run_in_tests("keel", command, limit_s=LIMIT_S, options=words, programs=programs, stdin=stdin)
 
 
 def test_linux_says_where_it_runs() -> None:
@@ -66,7 +69,7 @@ def test_programs_are_in_user_mode(processors: int) -> None:
 def test_a_program_in_supervisor_mode(processors: int) -> None:
     """It and its children run there, what they execute does not, and Linux serves them as any process."""
     command = "cp place other && ./place level ./other && ./other level ./other"
-    options = ["--place", "/tmp/keel-tests/place=kernel"]
+    options = ["--place", f"{GUEST_DIRECTORY}/place=kernel"]
     result = placed(command, *options, processors=processors)
     assert (result.status, result.output) == (0, LEVELS.format(SUPERVISOR) + LEVELS.format(USER))
 
@@ -89,9 +92,43 @@ perl -e '$SIG{ALRM} = sub { print "alarm\n"; exit }; alarm 1; select(undef, unde
 @together("place")
 def test_only_who_may_use_ports_is_in_supervisor_mode() -> None:
     """Without CAP_SYS_RAWIO the program is an ordinary process, and Linux says why."""
-    options = ["--place", "/tmp/keel-tests/place=kernel"]
+    options = ["--place", f"{GUEST_DIRECTORY}/place=kernel"]
     result = placed("setpriv --bounding-set=-sys_rawio ./place && dmesg | grep -c 'lacks CAP_SYS_RAWIO'", *options)
     assert (result.status, result.output) == (0, "other 3\n1\n")
+
+
+@together("place")
+def test_a_32_bit_program_is_not_in_supervisor_mode() -> None:
+    """There is no 32-bit code in supervisor mode: the program is an ordinary process, and Linux says why."""
+    options = ["--place", f"{GUEST_DIRECTORY}/place32=kernel"]
+    result = placed("./place32 && dmesg | grep -c 'is an ordinary process: it is a 32-bit program'", *options, programs=("place32",))
+    assert (result.status, result.output) == (0, "32 bits, level 3\n1\n"), result.error
+
+
+# How `place narrow` ends: by the breakpoint in 32-bit code, or because a program in supervisor mode cannot run that.
+NARROW = "jump {0} frame {0} return {1} level {2} ended by {0}\n"
+
+
+@together("place")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_a_program_in_supervisor_mode_cannot_go_to_32_bit_code(processors: int) -> None:
+    """Each way there raises a signal, which ends the program unless it is handled. Others go there, and all goes on."""
+    said = "dmesg | grep -c 'a program in supervisor mode cannot run 32-bit code'"
+    command = f"cp place other && ./place narrow && ./other narrow && {said} && ./place"
+    result = placed(command, "--place", f"{GUEST_DIRECTORY}/place=kernel", processors=processors)
+    expected = NARROW.format(int(signal.SIGSEGV), int(signal.SIGSEGV), SUPERVISOR)
+    expected += NARROW.format(int(signal.SIGTRAP), 0, USER)
+    assert (result.status, result.output) == (0, f"{expected}3\nother {SUPERVISOR}\n"), result.error
+
+
+@together("place")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_faults_of_the_server_open_no_ports(tmp_path: Path, processors: int) -> None:
+    """A general protection fault of Linux's own, which has the ports, leaves none of them open to the process that it serves."""
+    image = build_module("keel", tmp_path, "keel_gp")
+    command = "cat > keel_gp.ko && insmod keel_gp.ko && cat /proc/keel_gp && ./place ports /proc/keel_gp"
+    result = placed(command, processors=processors, stdin=image)
+    assert (result.status, result.output) == (0, "raised 1\n0 ports open\n"), result.error
 
 
 def test_native_linux_is_not_placed() -> None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * System calls that do almost nothing, and one of them by each interface of Linux on Keel.
+ * System calls that do almost nothing, one of them by each interface of Linux on Keel, and from a
+ * program in supervisor mode (--place).
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -9,6 +10,9 @@
 
 #include "bench.h"
 #include "keel_call.h"
+
+/* The bits of a code selector that are the privilege level. */
+#define LEVEL_MASK 3
 
 static int null_fd;
 
@@ -45,6 +49,16 @@ static void take_back(void)
 	allow(KEEL_DISPATCH_OFF);
 }
 
+/* In user mode the figure would be that of the row getpid. */
+static void prepare_supervisor(void)
+{
+	unsigned long cs;
+
+	__asm__("mov %%cs, %0" : "=r"(cs));
+	if (cs & LEVEL_MASK)
+		fail("supervisor mode");
+}
+
 static void prepare_write(void)
 {
 	null_fd = open("/dev/null", O_WRONLY);
@@ -62,6 +76,7 @@ static const struct row rows[] = {
 	{ "getpid", 2000, NULL, NULL, run_getpid, NULL },
 	{ "getpid-library", 2000, prepare_library, NULL, run_message, take_back },
 	{ "getpid-entry", 2000, prepare_entry, NULL, run_getpid, take_back },
+	{ "getpid-ring-0", 2000, prepare_supervisor, NULL, run_getpid, NULL },
 	{ "write-null", 2000, prepare_write, NULL, run_write, NULL },
 };
 const struct rows call_rows = { rows, COUNT(rows) };

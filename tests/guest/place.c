@@ -10,6 +10,11 @@
  *   place probe ADDRESS...	reads, writes, executes, prefetches each address and hands it to the
  *				kernel; each fault, and each call that does not refuse, is counted
  *   place forbidden		tries privileged instructions in the program
+ *   place narrow		goes to a 32-bit code segment by a far jump, a signal's frame, and in
+ *				supervisor mode a far return, and prints which signal that raises; in a
+ *				child, what ends it
+ *   place ports FILE		reads the file and tries ports, again and again; each access that raises
+ *				no signal is counted
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +26,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* Bits 0 and 1 of a code selector. */
 #define LEVEL_MASK 3
 #define BYTES 8
+/* Linux's selectors of user data and of 32-bit user code. */
+#define DATA 0x2b
+#define CODE_32 0x23
+#define SELECTOR_MASK 0xffff
+#define ROUNDS 100
 
 static sigjmp_buf back;
 static volatile int level_in_handler = -1, last_signal;
@@ -172,6 +183,8 @@ static int levels(const char *other)
 	printf("fpu %.6f\n", sum);
 	for (number = 1; number < NSIG; number++)
 		signal(number, caught);
+	/* The child's end comes where there is nowhere to jump back to. */
+	signal(SIGCHLD, SIG_DFL);
 	printf("null read %d write %d jump %d\n", raises(SIGSEGV, read_at, 0), raises(SIGSEGV, write_at, 0),
 	       raises(SIGSEGV, jump_to, 0));
 	printf("breakpoint %d undefined %d step %d\n", raises(SIGTRAP, breakpoint, 0), raises(SIGILL, undefined, 0),
@@ -231,6 +244,106 @@ static int forbidden(void)
 	return 0;
 }
 
+/* In 32-bit code it raises SIGTRAP. */
+__asm__(".text\nnarrow_code:\n\tint3\n");
+extern const char narrow_code[];
+
+static void far_jump(uint64_t unused)
+{
+	const struct __attribute__((packed)) {
+		uint32_t ip;
+		uint16_t cs;
+	} target = { (uint32_t)(uintptr_t)narrow_code, CODE_32 };
+
+	(void)unused;
+	__asm__ volatile("ljmpl *%0" :: "m"(target));
+}
+
+/*
+ * From supervisor mode, where it pops the stack too. In user mode QEMU 7.2 reads the stack as a
+ * kernel would, which SMAP refuses.
+ */
+static void far_return(uint64_t unused)
+{
+	(void)unused;
+	__asm__ volatile("mov %%rsp, %%rax\n\tpushq %0\n\tpush %%rax\n\tpushq %1\n\tpush %2\n\tlretq"
+			 :: "i"(DATA), "i"(CODE_32), "r"(narrow_code) : "rax", "memory");
+}
+
+static void change_frame(int number, siginfo_t *information, void *frame)
+{
+	greg_t *registers = ((ucontext_t *)frame)->uc_mcontext.gregs;
+
+	(void)number;
+	(void)information;
+	registers[REG_CSGSFS] = (registers[REG_CSGSFS] & ~SELECTOR_MASK) | CODE_32;
+	registers[REG_RIP] = (greg_t)(uintptr_t)narrow_code;
+}
+
+static void by_frame(uint64_t unused)
+{
+	struct sigaction action = { .sa_sigaction = change_frame, .sa_flags = SA_SIGINFO };
+
+	(void)unused;
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+}
+
+static int signal_of(void (*what)(uint64_t))
+{
+	raises(0, what, 0);
+	return last_signal;
+}
+
+static int narrow(void)
+{
+	static char stack[1 << 16];
+	const stack_t other = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction action = { .sa_handler = caught, .sa_flags = SA_ONSTACK };
+	int status;
+
+	sigaltstack(&other, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGTRAP, &action, NULL);
+	printf("jump %d", signal_of(far_jump));
+	printf(" frame %d", signal_of(by_frame));
+	printf(" return %d level %d", level() ? 0 : signal_of(far_return), level_in_handler);
+	fflush(stdout);
+	if (!fork()) {
+		signal(SIGSEGV, SIG_DFL);
+		signal(SIGTRAP, SIG_DFL);
+		by_frame(0);
+	}
+	wait(&status);
+	printf(" ended by %d\n", WTERMSIG(status));
+	return 0;
+}
+
+static void read_port(uint64_t port)
+{
+	__asm__ volatile("inb %w0, %%al" :: "d"(port) : "rax");
+}
+
+static int ports(const char *name)
+{
+	/* Of Linux's hardware: keyboard, clock, serial line, PCI. */
+	static const uint64_t numbers[] = { 0x60, 0x70, 0x3f8, 0xcf8 };
+	int file = open(name, O_RDONLY), open_ports = 0, i;
+	char text[BYTES];
+
+	if (file < 0)
+		return 1;
+	signal(SIGSEGV, caught);
+	for (int round = 0; round < ROUNDS; round++)
+		for (i = 0; i < (int)(sizeof(numbers) / sizeof(numbers[0])); i++) {
+			if (pread(file, text, sizeof(text), 0) <= 0)
+				return 1;
+			open_ports += !raises(SIGSEGV, read_port, numbers[i]);
+		}
+	printf("%d ports open\n", open_ports);
+	return 0;
+}
+
 int main(int count, char **words)
 {
 	if (count > 2 && !strcmp(words[1], "level"))
@@ -245,6 +358,10 @@ int main(int count, char **words)
 		return probe(words + 2);
 	if (count > 1 && !strcmp(words[1], "forbidden"))
 		return forbidden();
+	if (count > 1 && !strcmp(words[1], "narrow"))
+		return narrow();
+	if (count > 2 && !strcmp(words[1], "ports"))
+		return ports(words[2]);
 	printf("other %d\n", level());
 	return 0;
 }

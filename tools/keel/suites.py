@@ -340,6 +340,8 @@ SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 DEBIAN_TESTS = "tests/debian"
 ENDURANCE_TESTS = "tests/endurance"
+# Of these, the one that is in the suite of Linux in supervisor mode too.
+STRESSOR_TESTS = f"{ENDURANCE_TESTS}/test_stressors.py"
 # Those of Linux and programs in supervisor mode, of which every day has a few.
 COLOCATED_TESTS = "tests/test_place.py"
 # Those of applications in ring 0, which have a kernel of their own.
@@ -364,7 +366,7 @@ def colocated(settings: Settings) -> Count:
     """The tests that boot Linux, with Linux in supervisor mode on Keel."""
     os.environ["KEEL_PLACE"] = placement.KERNEL
     try:
-        selection = (*(f"tests/test_{name}.py" for name in PLACED_TESTS), COLOCATED_TESTS)
+        selection = (*(f"tests/test_{name}.py" for name in PLACED_TESTS), COLOCATED_TESTS, STRESSOR_TESTS)
         return _booting(settings, "linux-colocated", BOTH_SYSTEMS, selection)
     finally:
         del os.environ["KEEL_PLACE"]
@@ -376,7 +378,7 @@ def debian_suites(settings: Settings) -> Count:
 
 
 def endurance(settings: Settings) -> Count:
-    """Very many processes, threads and kills, too little memory, and hours of mixed load."""
+    """Very many processes, threads and kills, too little memory, stress-ng, and hours of mixed load."""
     return _booting(settings, "linux-endurance", BOTH_SYSTEMS, (ENDURANCE_TESTS,))
 
 
@@ -509,9 +511,9 @@ REST: dict[str, Suite] = {
         for tested in machine.SERVER_LONG
     },
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
-    "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "20 min"),
+    "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "half an hour"),
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
-    "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory", LONG),
+    "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory, stress-ng", LONG),
     "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),
     "reproducible": Suite(reproducible_builds, "two builds in two directories give the same bytes", "half an hour"),
     "ukl-options": Suite(ukl_options, "the kernel of each set of options for ring 0", "10 min"),

@@ -339,6 +339,12 @@ static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *r
 		l4_serve(task, regs, WAIT, L4_RESUME_REPLY, false);
 }
 
+/* A jump leads there: to 64-bit code in the lower half. */
+static __always_inline bool l4_inside_can_run(const struct pt_regs *regs)
+{
+	return (regs->ip < TASK_SIZE_MAX) & (regs->cs == __USER_CS);
+}
+
 /*
  * Prepares a thread that the server thread itself runs (kernel/inside.c). Returns its registers, or
  * NULL if it is not in the server. Interrupts are off, on entry and on return.
@@ -356,10 +362,10 @@ static noinline struct pt_regs *l4_inside_prepare(struct task_struct *task, stru
 			l4_not_resumed(task, regs, status, L4_RESUME_MAPPINGS);
 			continue;
 		}
-		if (regs->ip < TASK_SIZE_MAX && l4_inside_load())
+		if (l4_inside_can_run(regs) && l4_inside_load())
 			return regs;
 		local_irq_enable();
-		if (regs->ip >= TASK_SIZE_MAX)
+		if (!l4_inside_can_run(regs))
 			l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		l4_exit_to_user(task, regs);
 	}
@@ -371,7 +377,7 @@ static __always_inline struct pt_regs *l4_inside_next(struct task_struct *task, 
 {
 	l4_unmap_queued(task->mm);
 	if (likely(task->thread.loaded & !task->thread.fpu.stale &
-		   (task->thread.resume_action != L4_RESUME_MAPPINGS) & (regs->ip < TASK_SIZE_MAX)))
+		   (task->thread.resume_action != L4_RESUME_MAPPINGS) & l4_inside_can_run(regs)))
 		return regs;
 	return l4_inside_prepare(task, regs);
 }

@@ -69,13 +69,14 @@ static void l4_start_program(struct pt_regs *regs, unsigned long ip, unsigned lo
 void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
 {
 	l4_start_program(regs, ip, sp, __USER_CS);
-	l4_place_program();
+	l4_place_program(true);
 }
 EXPORT_SYMBOL_GPL(start_thread);
 
 void compat_start_thread(struct pt_regs *regs, u32 ip, u32 sp, bool x32)
 {
 	l4_start_program(regs, ip, sp, __USER32_CS);
+	l4_place_program(false);
 }
 
 void set_personality_64bit(void)

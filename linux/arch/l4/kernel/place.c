@@ -56,8 +56,11 @@ static bool l4_leads_to(const char *name, const struct inode *file)
 	return same;
 }
 
-/* exec, with the new program's mm and credentials: where it runs. May sleep. */
-void l4_place_program(void)
+/*
+ * exec, with the new program's mm and credentials: where it runs. `wide`: it is a 64-bit program;
+ * others can be nowhere else. May sleep.
+ */
+void l4_place_program(bool wide)
 {
 	struct mm_struct *mm = current->mm;
 	const char *refusal;
@@ -75,6 +78,7 @@ void l4_place_program(void)
 	if (i == l4_placed_count)
 		return;
 	refusal = !capable(CAP_SYS_RAWIO) ? "it lacks CAP_SYS_RAWIO" :
+		  !wide ? "it is a 32-bit program" :
 		  keel_entry ? NULL : l4_inside_begin(mm);
 	mm->context.supervisor = keel_entry && !refusal;
 	if (!refusal)

@@ -204,6 +204,20 @@ retry:
 }
 
 /*
+ * Returns true, and sends a signal, if a program in supervisor mode has gone to a 32-bit code
+ * segment, which is user mode: it can use none of its pages there.
+ */
+static bool l4_left_supervisor(struct pt_regs *regs, unsigned long address, unsigned long right)
+{
+	if (likely(!current->mm->context.supervisor || regs->cs != __USER32_CS))
+		return false;
+	pr_notice_ratelimited("keel: %s[%d]: a program in supervisor mode cannot run 32-bit code\n",
+			      current->comm, task_pid_nr(current));
+	l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
+	return true;
+}
+
+/*
  * Handles a page fault of the current task's lthread, and notes what the reply has to map. Called
  * with interrupts on; may sleep. The neighbours depend on the old entry:
  *   - New anonymous memory has no neighbours that are ready to be mapped: ALONE.
@@ -212,6 +226,7 @@ retry:
  *   - If it was marked and is unchanged, L4 has fewer rights than the mark says. If mprotect() gave
  *     rights, that is marked too, and the neighbours for which that holds can be told. Else a
  *     reclaim unmapped the pages, and so it did those of neighbours with the same flags: ALIKE.
+ *     Or the page is mapped, and user mode cannot use it.
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
@@ -228,10 +243,13 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
 		return;
 	}
-	if (pte_val(old) & _PAGE_KEEL_MAPPED && pte_val(used) != pte_val(old))
+	if (pte_val(old) & _PAGE_KEEL_MAPPED && pte_val(used) != pte_val(old)) {
 		asked |= ALONE;
-	else if ((pte_val(old) & _PAGE_KEEL) == _PAGE_KEEL_MAPPED)
+	} else if ((pte_val(old) & _PAGE_KEEL) == _PAGE_KEEL_MAPPED) {
+		if (l4_left_supervisor(regs, address, right))
+			return;
 		asked |= ALIKE;
+	}
 	current->thread.fault_address = address;
 	current->thread.fault_rights = asked;
 	current->thread.resume_action = L4_RESUME_MAPPINGS;

@@ -63,7 +63,7 @@ bool l4_stub_undefined(struct pt_regs *regs);
 
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
-void l4_place_program(void);
+void l4_place_program(bool wide);
 void l4_kill_current(const char *why, unsigned long status);
 
 /*
