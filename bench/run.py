@@ -6,8 +6,8 @@
 `main()` with nothing but the options that the user gave. The unit is executed guest instructions; with --cycles also cycles by
 models of named machines (tools/keel/machines.toml).
 
-  bench/run.py [--systems native,keel,colocated,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY] [--resume]
-    [ROW...]
+  bench/run.py [--systems native,keel,colocated,server,debian,tasks] [--cycles [--machines NAME,...]] [--output DIRECTORY]
+    [--resume] [ROW...]
   bench/run.py --compare OLD.json NEW.json
   bench/run.py --plot RESULTS.json
 """
@@ -54,12 +54,16 @@ SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], KEEL: []}
 STOCK = "debian"
 # The same Linux on Keel in supervisor mode, in every process's space: MkLinux's co-location.
 COLOCATED = "colocated"
-MODELLED = {**SYSTEMS, COLOCATED: ["--place", "linux=kernel"]}
-BOOTED = {**MODELLED, STOCK: ["--native", "--kernel", "debian"]}
+# The program that measures in the task of Linux itself.
+SERVER = "server"
 # The guest's directory and the program in it. Under the second name it runs in supervisor mode, in a boot of its own: Linux
 # compares the paths of placed programs at each exec.
 DIRECTORY, PROGRAM, RING_0_PROGRAM = "/tmp/bench", "bench", "bench-ring-0"
 PLACED = {RING_0_PROGRAM: ["--place", f"{DIRECTORY}/{RING_0_PROGRAM}=kernel"]}
+# Other places than the usual ones, each compared with the two systems.
+PLACEMENTS = {COLOCATED: ["--place", "linux=kernel"], SERVER: ["--place", f"{DIRECTORY}/{PROGRAM}=server"]}
+MODELLED = {**SYSTEMS, **PLACEMENTS}
+BOOTED = {**MODELLED, STOCK: ["--native", "--kernel", "debian"]}
 # Native programs on the µ-kernel alone (user/bench), measured beside the programs on the two Linux.
 TASKS = "tasks"
 # Debian's matplotlib is for Debian's Python.
@@ -398,22 +402,22 @@ def beside_stock(stock: Sample | None, samples: Sequence[Sample]) -> list[str]:
     return [own, f"{samples[-1].median / stock.median:.2f}" if len(samples) == len(SYSTEMS) else ""]
 
 
-def colocated_table(results: Results) -> list[list[str]]:
-    """Header and rows: the co-located Linux beside the two others, in instructions and in modelled cycles to native's.
+def placed_table(results: Results, placed: str) -> list[list[str]]:
+    """Header and rows: another placement beside the two systems, in instructions and in modelled cycles to native's.
 
-    A program in supervisor mode is beside processes of the two others.
+    A program in supervisor mode is beside processes of the two.
     """
-    native, keel, colocated = (results.get(system, {}) for system in MODELLED)
-    held = {name: RING_0_ROWS.get(name, name) for name in colocated}
+    native, keel, samples_there = (results.get(system, {}) for system in (NATIVE, KEEL, placed))
+    held = {name: RING_0_ROWS.get(name, name) for name in samples_there}
     names = [name for name, other in held.items() if other in native and other in keel]
     if not names:
         return []
     machines = list(ratios_of_cycles(native[held[names[0]]], native[held[names[0]]]))
-    titles = [f"{machine}, {variant}: {system}" for machine, variant in machines for system in (KEEL, COLOCATED)]
-    rows = [["operation", NATIVE, KEEL, COLOCATED, f"{COLOCATED} to {NATIVE}", f"{COLOCATED} to {KEEL}", *titles, "remark"]]
+    titles = [f"{machine}, {variant}: {system}" for machine, variant in machines for system in (KEEL, placed)]
+    rows = [["operation", NATIVE, KEEL, placed, f"{placed} to {NATIVE}", f"{placed} to {KEEL}", *titles, "remark"]]
     figures: dict[str, list[float]] = {}
     for name in names:
-        samples = [native[held[name]], keel[held[name]], colocated[name]]
+        samples = [native[held[name]], keel[held[name]], samples_there[name]]
         own = [samples[2].median / samples[0].median, samples[2].median / samples[1].median]
         cycles = [ratios_of_cycles(samples[0], sample) for sample in samples[1:]]
         figures[name] = [*own, *(ratios[column] for column in machines for ratios in cycles if column in ratios)]
@@ -674,7 +678,8 @@ def run(options: argparse.Namespace) -> None:
         raise BenchError(f"there is no row {unknown[0]}: choose from {', '.join(known)}")
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
-    tables = [table(results), cycle_table(results), colocated_table(results), interface_table(results)]
+    tables = [table(results), cycle_table(results), *(placed_table(results, placed) for placed in PLACEMENTS)]
+    tables.append(interface_table(results))
     for system, rows in ((TASKS, TASK_ROWS), (KEEL, HYBRID_ROWS)):
         tables += [task_table(results, system, rows), task_cycle_table(results, system, rows)]
     text = "\n".join(as_markdown(rows) for rows in tables if rows)

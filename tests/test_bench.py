@@ -248,13 +248,13 @@ def test_a_row_in_supervisor_mode_is_the_colocated_linux_s_alone(run: ModuleType
         assert run.rows_of(system, [row]) == ["getpid"]
     measured = results(run, native=200, keel=320, colocated=267)
     measured["colocated"][row] = run.Sample(row, [250.0] * 3, 0)
-    assert [line[:6] for line in run.colocated_table(measured)[1:]] == [
+    assert [line[:6] for line in run.placed_table(measured, run.COLOCATED)[1:]] == [
         ["getpid", "200", "320", "267", "1.33", "0.83"],
         [row, "200", "320", "250", "1.25", "0.78"],
     ]
     assert [line[0] for line in run.table(measured)[1:]] == ["getpid"]
     del measured["colocated"]["getpid"]
-    assert [line[0] for line in run.colocated_table(measured)[1:]] == [row]
+    assert [line[0] for line in run.placed_table(measured, run.COLOCATED)[1:]] == [row]
 
 
 def test_a_row_in_supervisor_mode_has_a_boot_of_its_own(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
