@@ -171,10 +171,7 @@ unsafe extern "C" {
     fn fatal_df();
     fn fatal_mc();
     fn vector_stubs();
-    fn page_fault_entry();
-    fn pcid_page_fault_entry();
-    fn supervisor_page_fault_entry();
-    fn supervisor_pcid_page_fault_entry();
+    static page_fault_entries: [u64; 4];
 }
 
 #[repr(C, packed)]
@@ -202,35 +199,22 @@ fn fill_idt(cpu: &Cpu) {
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
     let supervisor = facts::has_word(Word::Supervisor);
     let stack = if supervisor { ANY_LEVEL } else { 0 };
+    // SAFETY: fast.s has the table, which nothing changes.
+    let page_fault_entry = unsafe { page_fault_entries[2 * supervisor as usize + cpu.pcids.are_used() as usize] };
     for (vector, gate) in IDT.iter().enumerate() {
         let (handler, ist) = match vector {
             1 => (debug_entry as *const () as u64, 1),
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if use_fast_paths() => (page_fault_entry_of(cpu.pcids.are_used(), supervisor), stack),
+            14 if use_fast_paths() => (page_fault_entry, stack),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, stack),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
-        let low = handler & 0xffff
-            | (KERNEL_CS as u64) << 16
-            | ist << 32
-            | 0x8e << 40
-            | privilege << 45
-            | (handler >> 16 & 0xffff) << 48;
-        gate[0].set(low);
+        let kind = ist | 0x8e << 8 | privilege << 13;
+        gate[0].set(handler & 0xffff | (KERNEL_CS as u64) << 16 | kind << 32 | (handler >> 16 & 0xffff) << 48);
         gate[1].set(handler >> 32);
     }
-}
-
-fn page_fault_entry_of(pcids: bool, supervisor: bool) -> u64 {
-    let entry = match (pcids, supervisor) {
-        (false, false) => page_fault_entry,
-        (true, false) => pcid_page_fault_entry,
-        (false, true) => supervisor_page_fault_entry,
-        (true, true) => supervisor_pcid_page_fault_entry,
-    };
-    entry as *const () as u64
 }
 
 /// Whether the fast paths are used.

@@ -68,36 +68,19 @@ pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) ->
 }
 
 unsafe extern "C" {
-    fn syscall_entry();
-    fn up_syscall_entry();
-    fn unscrubbed_syscall_entry();
-    fn unscrubbed_up_syscall_entry();
-    fn pcid_syscall_entry();
-    fn pcid_up_syscall_entry();
-    fn supervisor_syscall_entry();
-    fn supervisor_up_syscall_entry();
-    fn supervisor_pcid_syscall_entry();
-    fn supervisor_pcid_up_syscall_entry();
+    static syscall_entries: [u64; 10];
     fn slow_syscall_entry();
 }
 
-/// Where SYSCALL enters, once it is known how many processors there are.
+/// Where SYSCALL enters, once it is known how many processors there are. The entries that clear no
+/// registers know no PCIDs (`paging::use_pcids`).
 pub fn system_call_entry(processors: u32) -> u64 {
-    let (several, pcids) = (processors > 1, cpu().pcids.are_used());
-    let entry = match (several, facts::has_word(Word::NoClear), pcids) {
-        _ if !tables::use_fast_paths() => slow_syscall_entry,
-        _ if facts::has_word(Word::Supervisor) => match (several, pcids) {
-            (true, false) => supervisor_syscall_entry,
-            (false, false) => supervisor_up_syscall_entry,
-            (true, true) => supervisor_pcid_syscall_entry,
-            (false, true) => supervisor_pcid_up_syscall_entry,
-        },
-        (true, false, false) => syscall_entry,
-        (false, false, false) => up_syscall_entry,
-        (true, true, _) => unscrubbed_syscall_entry,
-        (false, true, _) => unscrubbed_up_syscall_entry,
-        (true, false, true) => pcid_syscall_entry,
-        (false, false, true) => pcid_up_syscall_entry,
-    };
-    entry as *const () as u64
+    if !tables::use_fast_paths() {
+        return slow_syscall_entry as *const () as u64;
+    }
+    let unscrubbed = if facts::has_word(Word::NoClear) { 2 } else { 0 };
+    let kind = if facts::has_word(Word::Supervisor) { 1 } else { unscrubbed };
+    let number = 4 * kind + 2 * cpu().pcids.are_used() as usize + (processors > 1) as usize;
+    // SAFETY: fast.s has the table, which nothing changes.
+    unsafe { syscall_entries[number] }
 }
