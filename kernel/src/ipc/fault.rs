@@ -27,7 +27,6 @@ pub mod code {
 }
 
 /// Handles a page fault of a user thread: sends it to the pager, or maps the page in sigma0.
-#[inline]
 pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
     let frame = thread.frame();
     frame.vector.set(VECTOR_PF);

@@ -129,7 +129,6 @@ pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
 
 /// Returns the receiver of a message from `sender` to `destination`: that thread, or a chief on the
 /// way. Error: NoPartner, if that chief has no first lthread.
-#[inline]
 pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread>, Error> {
     if clan::is_same_clan(sender.task, destination.task) {
         return Ok(destination);
@@ -351,7 +350,6 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
 
 /// Writes status, sender and tag of a message to a receiver's frame, and traces it. Returns the
 /// frame.
-#[inline]
 fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedFrame {
     frame.ax.set(Status::OK.0);
     frame.di.set(sender.0);
@@ -362,7 +360,6 @@ fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedF
 
 /// Returns the flags of a tag for a message that was redirected or has a virtual sender. Then the
 /// receiver's UTCB has the destination or the real sender.
-#[inline]
 fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
     if destination == receiver.id && shown == sender.id {
         return 0;
@@ -437,7 +434,6 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 
 /// Writes the kernel-generated message to the receiver's registers. The sender is then Faulted, or
 /// Preempted, and blocked on the receiver. The caller makes the receiver ready.
-#[inline]
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();

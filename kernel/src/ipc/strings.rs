@@ -120,7 +120,6 @@ impl StringItems {
 }
 
 /// The next step of a transfer from `strings`, a whole list, to `buffers`. The same until `moved`.
-#[inline]
 pub fn next(strings: &StringItems, buffers: &StringItems) -> Step {
     while let Some((string, left)) = strings.present() {
         if !buffers.begin() {

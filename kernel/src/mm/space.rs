@@ -166,7 +166,6 @@ fn place_of(node: NodeIndex) -> (PoolPage, usize) {
 }
 
 /// Sees to it that there is a place for the node of an entry.
-#[inline]
 fn with_nodes(table: PoolPage, slot: usize) -> Result<(), Error> {
     match POOL.page(table).groups[slot / GROUP].get() {
         0 => new_nodes(table, slot / GROUP),
@@ -360,7 +359,6 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
-#[inline]
 fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));

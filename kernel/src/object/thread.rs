@@ -374,7 +374,6 @@ impl Thread {
 pub const FRAME_WORDS: usize = SharedFrame::WORDS;
 
 /// The thread of an id.
-#[inline]
 pub fn find(id: Id) -> Option<Ref<Thread>> {
     let thread = task::at(TaskNumber::of(id))?.lthread(id.lthread())?;
     (thread.id == id).then_some(thread)

@@ -48,7 +48,6 @@ impl Lock {
     ///
     /// Interrupts are off. The CPU holds no lock, or it has `ORDERING_LOCK`. The registers of the
     /// thread that entered are saved, and the caller relies on nothing that it read before.
-    #[inline]
     fn take(&self, cpu: &Cpu) {
         if self.held.swap(true, Ordering::Acquire) {
             self.wait(cpu);
@@ -78,7 +77,6 @@ impl Lock {
     }
 
     /// Releases the lock. The current CPU holds it.
-    #[inline]
     fn release(&self) {
         self.held.store(false, Ordering::Release);
     }
@@ -95,7 +93,6 @@ static ORDERING_LOCK: Lock = Lock::new();
 
 /// Takes the current CPU's lock: at each entry from user mode, and after idling. The CPU holds no
 /// lock. Another CPU may have deleted the current thread, or changed it, before this returns.
-#[inline]
 pub fn enter(cpu: &Cpu) {
     cpu.lock.take(cpu);
 }
@@ -116,7 +113,6 @@ pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
 /// Takes the locks of all CPUs. The current CPU holds its own lock only, and releases it meanwhile:
 /// the caller must check again whatever it has read before, the current thread included
 /// (`Cpu::arrived`).
-#[inline]
 pub fn take_all_locks(cpu: &Cpu) {
     if cpu::count() > 1 {
         cpu.lock.release();
@@ -154,7 +150,6 @@ pub fn all_locks_from_idle(cpu: &Cpu) -> bool {
 ///
 /// After all locks it backs off briefly, so that a CPU that waits for all locks can take them; the
 /// locks are unfair, and a CPU in a system-call loop would otherwise starve it.
-#[inline]
 pub fn release(cpu: &Cpu) {
     if cpu.has_all_locks.replace(false) && cpu::count() > 1 {
         release_all();

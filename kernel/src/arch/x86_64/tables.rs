@@ -228,7 +228,6 @@ fn set_stack(cpu: &Cpu, word: usize, top: u64) {
 }
 
 /// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
-#[inline]
 pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
     let loaded = cpu.tables.ports_of.get() == task.number;
     cpu.tables.state.ports.set(if loaded { PORTS_OFFSET } else { NO_PORTS });
@@ -288,7 +287,6 @@ fn is_loadable(selector: u16) -> bool {
 }
 
 /// The selectors in ds, es, fs, gs, 16 bits each from bit 0 on. Nearly always all are null.
-#[inline]
 pub fn selectors() -> u64 {
     let (ds, es, fs, gs): (u64, u64, u64, u64);
     // SAFETY: reading selectors has no effect.

@@ -136,7 +136,6 @@ extern "C" fn answering_system_call() -> u64 {
     }
 }
 
-#[inline]
 fn serve(cpu: &'static Cpu) -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
