@@ -229,9 +229,7 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
         }
         state.maps.set(state.maps.get() + pages.max(1) as u64);
         let more = state.maps.get() < count || tag.strings() > 0;
-        if more && poll() {
-            return Err(Stop::Restart);
-        }
+        Stop::Restart.when(more && poll())?;
     }
     Ok(())
 }
@@ -258,9 +256,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
             let log2 = place.log2.min(PORTS_AT_ONCE);
             progress.rights |= crate::mm::io::map(sender.task, receiver.task, first, log2, grant)? as u64;
             progress.done += 1 << log2;
-            if log2 < place.log2 && poll() {
-                return Err(Stop::Restart);
-            }
+            Stop::Restart.when(log2 < place.log2 && poll())?;
         }
     } else {
         let mapping = space::Mapping { from: sender.task, to: receiver.task, place, item: fpage, grant };
@@ -290,9 +286,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<
         let source = place(sender, receiver, from, false)?;
         umem::copy(source, place(receiver, sender, to, true)?, size)?;
         strings::moved(parts, buffers, size);
-        if poll() {
-            return Err(Stop::Restart);
-        }
+        Stop::Restart.when(poll())?;
     }
 }
 

@@ -224,9 +224,7 @@ impl Ref<Task> {
             Slot::Left(version) => version + 1,
             Slot::Taken(_) => return Err(Error::Busy),
         };
-        if version > VERSION_MAX {
-            return Err(Error::Retired);
-        }
+        Error::Retired.when(version > VERSION_MAX)?;
         self.max_version.set(self.max_version.get().max(version));
         Ok(Id::thread(version, self.number.0, lthread, self.nesting))
     }
@@ -444,9 +442,7 @@ pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<TaskNumber>, taker: 
 pub fn hand_over(giver: Ref<Task>, first: TaskNumber, count: u32, taker: Ref<Task>) -> Result<(), Error> {
     let end = first.0.checked_add(count).map(TaskNumber).filter(|end| *end <= TaskNumber::END).ok_or(Error::Invalid)?;
     let free = |entry: &Entry| entry.holder.get() == giver.number && entry.task.get().is_none();
-    if first < TaskNumber::FIRST_FREE || !all_numbers(first..end, free) {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(first < TaskNumber::FIRST_FREE || !all_numbers(first..end, free))?;
     pass_numbers(giver, first..end, taker);
     Ok(())
 }
