@@ -112,6 +112,8 @@ object! {
 pub const MAX: usize = 16;
 /// Bytes of a processor's kernel stack.
 pub const STACK: usize = 32 << 10;
+/// Bytes of the stack that boot runs on: copies of the memory map take most of it, some 42 KB.
+pub const BOOT_STACK: usize = 64 << 10;
 
 /// Words above the top of the kernel stack: vector, error code, ip, cs, flags, sp, ss, and one.
 const ENTRY_WORDS: u64 = 8;
