@@ -367,15 +367,11 @@ fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) 
     if destination != receiver.id {
         let inside = clan::is_inside(sender.task, receiver.task);
         flags |= if inside { TAG_REDIRECTED } else { TAG_REDIRECTED | TAG_FROM_OUTSIDE };
-        if let Some(utcb) = receiver.utcb() {
-            utcb.destination.set(destination.0);
-        }
+        receiver.utcb().iter().for_each(|utcb| utcb.destination.set(destination.0));
     }
     if shown != sender.id {
         flags |= TAG_PROPAGATED;
-        if let Some(utcb) = receiver.utcb() {
-            utcb.virtual_sender.set(sender.id.0);
-        }
+        receiver.utcb().iter().for_each(|utcb| utcb.virtual_sender.set(sender.id.0));
     }
     flags
 }

@@ -92,10 +92,8 @@ fn timers(task: Ref<Task>) -> &'static [KernelObject] {
 }
 
 fn in_table(table: &'static [KernelObject], index: u64) -> Option<Ref<KernelObject>> {
-    if index >= table.len() as u64 {
-        return None;
-    }
-    table.get(array_index_nospec(index as usize, table.len())).map(Ref::to)
+    let object = table.get(array_index_nospec(index as usize, table.len()));
+    object.filter(|_| index < table.len() as u64).map(Ref::to)
 }
 
 fn line(number: u64) -> Option<Ref<KernelObject>> {

@@ -156,14 +156,9 @@ impl Ref<Task> {
             // SAFETY: a task outlives every use of its slots; the index is below their number.
             return Some(unsafe { (*self.as_ptr()).inline.get_unchecked(nospec::<INLINE_LTHREADS>(lthread as usize)) });
         }
-        if self.directory.get() == PoolPage::NONE {
-            return None;
-        }
-        let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
-        match page.get() {
-            0 => None,
-            page => Some(POOL.word(PoolPage::new(page as u32), lthread as usize % DIRECTORY_SLOTS)),
-        }
+        let directory = Some(self.directory.get()).filter(|page| *page != PoolPage::NONE)?;
+        let page = PoolPage::new(POOL.word(directory, lthread as usize / DIRECTORY_SLOTS).get() as u32);
+        (page != PoolPage::NONE).then(|| POOL.word(page, lthread as usize % DIRECTORY_SLOTS))
     }
 
     fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {

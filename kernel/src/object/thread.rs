@@ -65,14 +65,12 @@ impl State {
     }
 }
 
-/// What is to be known of a thread beside its state: any of these.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Flags(u32);
+newtype! {
+    /// What is to be known of a thread beside its state: any of these.
+    pub struct Flags(u32);
+}
 
 impl Flags {
-    /// None of them.
-    pub const NONE: Flags = Flags(0);
     /// An alien thread: its system calls are messages to its handler.
     pub const ALIEN: Flags = Flags(1);
     /// An exception was triggered and not yet taken.
@@ -120,17 +118,12 @@ impl Flags {
 
     /// These and others.
     pub const fn union(self, others: Flags) -> Flags {
-        Flags(self.0 | others.0)
+        Flags::new(self.0 | others.0)
     }
 
     /// These, less others.
     pub const fn without(self, others: Flags) -> Flags {
-        Flags(self.0 & !others.0)
-    }
-
-    /// As they lie in memory.
-    pub const fn bits(self) -> u32 {
-        self.0
+        Flags::new(self.0 & !others.0)
     }
 
     /// What a preempter is told of PREEMPTED: the label of its message.

@@ -13,9 +13,9 @@ use crate::{arch::tables, mm::space};
 use keel_abi::{call::*, memory::SharedUtcb, Id};
 
 /// Flags of threads, for the assembly.
-pub const ALIEN: u32 = Flags::ALIEN.bits();
-pub const FPU: u32 = Flags::FPU.bits();
-pub const DISPATCHED: u32 = Flags::DISPATCHED.bits();
+pub const ALIEN: u32 = Flags::ALIEN.raw();
+pub const FPU: u32 = Flags::FPU.raw();
+pub const DISPATCHED: u32 = Flags::DISPATCHED.raw();
 /// What a thread may have that waits for the answer to its fault.
 pub const OF_FAULTED: Flags = Flags::ALIEN.union(Flags::FPU).union(Flags::DISPATCHED);
 /// Flags of reply and wait for anybody.
@@ -36,18 +36,11 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
         return None;
     }
     let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
-    let state = state_word(
-        faulter.state(),
-        false,
-        faulter.cpu.get(),
-        faulter.flags.get().without(Flags::FPU | Flags::DISPATCHED) | Flags::ALIEN,
-    );
+    let flags = faulter.flags.get().without(Flags::FPU | Flags::DISPATCHED) | Flags::ALIEN;
+    let state = state_word(faulter.state(), false, faulter.cpu.get(), flags);
     let waits = state == cpu.fault_wait && faulter.partner.get() == caller.id;
-    if !waits
-        || caller.maybe_pending.get()
-        || caller.has_others(Flags::FPU)
-        || (faulter.priority.get() as u16) < cpu.preemption_threshold.get()
-    {
+    let runs_next = faulter.priority.get() as u16 >= cpu.preemption_threshold.get();
+    if !waits || !runs_next || caller.maybe_pending.get() || caller.has_others(Flags::FPU) {
         return None;
     }
     map_page(caller.task, faulter.task, utcb).then(|| {
