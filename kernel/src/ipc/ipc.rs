@@ -300,11 +300,10 @@ pub fn sender_done(sender: Ref<Thread>) {
     }
     let open = flags & IPC_OPEN != 0;
     let from = Id(frame.dx.get());
-    let something = match open {
-        true => sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty(),
-        false => {
-            !matches!(next_sender(sender, false, from), Ok(None)) || kernel_object::pending_for(sender, from).is_some()
-        }
+    let something = if open {
+        sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty()
+    } else {
+        !matches!(next_sender(sender, false, from), Ok(None)) || kernel_object::pending_for(sender, from).is_some()
     };
     // If it would find something at once, it is woken to take that itself: delivering here would
     // recurse from sender to sender.

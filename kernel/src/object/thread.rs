@@ -8,7 +8,7 @@
 
 use crate::arch::{cpu::cpu, fpu, tables::Mode};
 use crate::base::{Links, List, PhysAddr, Ref};
-use crate::ipc::{kernel_object::KernelObject, kernel_object::Pending, transfer::Transfer};
+use crate::ipc::{kernel_object::*, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{cell::Cell, mem::offset_of, ops::BitOr};
@@ -263,7 +263,7 @@ object! {
         /// Interrupts and timers that fired and were not received.
         pub pending: List<KernelObject, Pending> = List::new(),
         /// Sources that it is attached to.
-        pub sources: Cell<u32> = Cell::new(0),
+        pub sources: List<KernelObject, Attached> = List::new(),
         /// Its timeout.
         pub deadline: Deadline<Due> = Deadline::new(),
         /// Its FPU state once it has used the FPU.

@@ -28,20 +28,17 @@ use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, direct, paging, switch};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::{hint::spin_loop, mem::offset_of};
 
-/// A spin lock, with the number of CPUs that spin for it.
-pub struct Lock {
-    held: AtomicBool,
-    waiting: AtomicU32,
+object! {
+    /// A spin lock, with the number of CPUs that spin for it.
+    pub struct Lock const () {
+        held: AtomicBool = AtomicBool::new(false),
+        waiting: AtomicU32 = AtomicU32::new(0),
+    }
 }
 
 impl Lock {
     /// Offset of the byte that is 1 while the lock is held; fast.s takes the lock by XCHG.
     pub const HELD: usize = offset_of!(Lock, held);
-
-    /// A lock that no CPU holds.
-    pub const fn new() -> Lock {
-        Lock { held: AtomicBool::new(false), waiting: AtomicU32::new(0) }
-    }
 
     /// Takes the lock, and spins until it is free. `cpu` is the current CPU. While it spins, it
     /// serves write-back requests: the holder may need state that is in this CPU's registers.

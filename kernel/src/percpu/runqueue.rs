@@ -12,24 +12,17 @@ pub struct Ready;
 /// Above every priority.
 pub const NOBODY: u16 = PRIORITIES as u16;
 
-/// Ready threads by priority.
-pub struct RunQueue<T: Linked<Ready>> {
-    pub(crate) lists: [List<T, Ready>; PRIORITIES as usize],
-    occupied: [Cell<u64>; PRIORITIES as usize / 64],
-    /// The highest priority that has a thread, plus one; 0 if none has. Read at every IPC.
-    above: Cell<u16>,
+object! {
+    /// Ready threads by priority.
+    pub struct RunQueue<T: Linked<Ready>> const () {
+        pub(crate) lists: [List<T, Ready>; PRIORITIES as usize] = [const { List::new() }; PRIORITIES as usize],
+        occupied: [Cell<u64>; PRIORITIES as usize / 64] = [const { Cell::new(0) }; PRIORITIES as usize / 64],
+        /// The highest priority that has a thread, plus one; 0 if none has. Read at every IPC.
+        above: Cell<u16> = Cell::new(0),
+    }
 }
 
 impl<T: Linked<Ready>> RunQueue<T> {
-    /// Nothing is ready.
-    pub const fn new() -> Self {
-        RunQueue {
-            above: Cell::new(0),
-            lists: [const { List::new() }; PRIORITIES as usize],
-            occupied: [const { Cell::new(0) }; 4],
-        }
-    }
-
     /// The highest priority that has a thread, or `None`.
     pub fn top(&self) -> Option<u8> {
         self.above.get().checked_sub(1).map(|top| top as u8)

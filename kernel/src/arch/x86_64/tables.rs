@@ -70,16 +70,18 @@ pub const FIRST_INTERRUPT: u64 = 32;
 /// `int 0x80`.
 pub const VECTOR_INT80: u64 = 0x80;
 
-/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must
-/// start inside the first 64 KB of the segment.
-#[repr(C, align(128))]
-struct State {
-    words: [Cell<u32>; 25],
-    reserved: u16,
-    ports: Cell<u16>,
-    bitmap: [Cell<u64>; io_space::WORDS],
-    /// The processor reads one byte beyond; it must be all ones.
-    end: Cell<u64>,
+object! {
+    /// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must
+    /// start inside the first 64 KB of the segment.
+    #[repr(C, align(128))]
+    struct State const () {
+        words: [Cell<u32>; 25] = [const { Cell::new(0) }; 25],
+        reserved: u16 = 0,
+        ports: Cell<u16> = Cell::new(NO_PORTS),
+        bitmap: [Cell<u64>; io_space::WORDS] = [const { Cell::new(u64::MAX) }; io_space::WORDS],
+        /// The processor reads one byte beyond; it must be all ones.
+        end: Cell<u64> = Cell::new(u64::MAX),
+    }
 }
 
 /// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of
@@ -100,13 +102,7 @@ object! {
         gdt: [Cell<u64>; DESCRIPTORS] = [const { Cell::new(0) }; DESCRIPTORS],
         /// Number of the task whose ports are in the bitmap, 0 for none.
         pub ports_of: Cell<TaskNumber> = Cell::new(TaskNumber::NONE),
-        state: State = State {
-            words: [const { Cell::new(0) }; 25],
-            reserved: 0,
-            ports: Cell::new(NO_PORTS),
-            bitmap: [const { Cell::new(u64::MAX) }; io_space::WORDS],
-            end: Cell::new(u64::MAX),
-        },
+        state: State = State::new(),
         /// Of #DB; of NMI; of #DF and #MC.
         ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
     }
