@@ -35,10 +35,7 @@ pub type Done = Result<(), Stop>;
 impl Stop {
     /// Stops if a condition is true, as `Error::when` does.
     pub fn when(self, condition: bool) -> Done {
-        if condition {
-            return Err(self);
-        }
-        Ok(())
+        (!condition).then_some(()).ok_or(self)
     }
 }
 

@@ -243,9 +243,7 @@ impl Pool {
     /// # Safety
     /// Nothing refers to the page any more: no table, no object in it, no processor.
     pub unsafe fn free_page(&self, index: PoolPage, kind: Kind) {
-        if let Some(account) = self.page(index).account.get() {
-            account.count(kind, -1);
-        }
+        self.page(index).account.get().iter().for_each(|account| account.count(kind, -1));
         self.give_raw(index);
     }
 
