@@ -13,7 +13,6 @@ use crate::arch::{clock, cpu, print::log, switch};
 use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
 use crate::{base::*, mm::space, sched};
-use core::cell::Cell;
 use keel_abi::{call::*, fpage::*, Error, Id, Tag};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).

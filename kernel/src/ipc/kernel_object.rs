@@ -8,11 +8,10 @@
 //! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::{nospec::array_index_nospec, Global, Links, Ref, VirtAddr};
+use crate::base::{nospec::array_index_nospec, Cell, Global, Links, Ref, VirtAddr};
 use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
-use core::cell::Cell;
 use keel_abi::{call::*, fpage::PAGE_SIZE, ids::*, memory::*, Error, Id};
 
 /// List tag: sources that fired and wait for their thread.

@@ -42,7 +42,6 @@ use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, fault::code, ipc, strings};
 use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
-use core::cell::Cell;
 use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::MAP_GRANT, word::Word};
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 

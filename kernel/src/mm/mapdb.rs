@@ -5,7 +5,7 @@
 //! Owns the tree's shape only. A step takes constant time, or constant time for each child; whole
 //! subtrees are walked without recursion.
 
-use core::cell::Cell;
+use crate::base::Cell;
 
 newtype! {
     /// The index of a mapping node in its store, below `FIRST`, or none. space.rs makes one of the

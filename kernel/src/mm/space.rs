@@ -16,7 +16,6 @@ use crate::arch::{cpu, direct, direct_physical, paging::*};
 use crate::mm::mapdb::{Node, NodeIndex, Store};
 use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
 use crate::{base::*, percpu::preempt::poll};
-use core::cell::Cell;
 use keel_abi::{fpage::*, memory::*, ranges::Range, word::Word, Error, Fpage};
 
 /// Why an operation on a space did not end.

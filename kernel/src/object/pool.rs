@@ -8,7 +8,6 @@
 
 use crate::arch::{direct, direct_physical};
 use crate::{base::*, object::Task};
-use core::cell::Cell;
 use keel_abi::{call::*, Error};
 
 /// Bytes of a page.

@@ -7,11 +7,11 @@
 //! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu, tables::Mode};
-use crate::base::{Links, List, PhysAddr, Ref};
+use crate::base::{Cell, Links, List, PhysAddr, Ref};
 use crate::ipc::{kernel_object::*, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
-use core::{cell::Cell, mem::offset_of, ops::BitOr};
+use core::{mem::offset_of, ops::BitOr};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does. This is all that may happen to one that is not deleted:

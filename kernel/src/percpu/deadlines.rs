@@ -3,8 +3,7 @@
 //! "Randomized meldable priority queues", 1998). Expected O(log n) for every operation, no memory
 //! of its own, any entry can leave. Owns the order; what a deadline means is `Owner`'s business.
 
-use crate::base::Ref;
-use core::cell::Cell;
+use crate::base::{Cell, Ref};
 
 /// Of the coin's generator (Knuth, MMIX).
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;

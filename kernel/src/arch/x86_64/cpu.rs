@@ -6,7 +6,7 @@ use crate::percpu::deadlines::{Deadline, Deadlines};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids, runqueue::RunQueue, runqueue::NOBODY};
 use crate::{base::*, object::thread::*};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use core::{arch::asm, cell::Cell, ptr::null_mut};
+use core::{arch::asm, ptr::null_mut};
 use keel_abi::Id;
 
 object! {

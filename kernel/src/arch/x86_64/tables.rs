@@ -6,9 +6,9 @@ use super::cpu::{self, cpu, Cpu};
 use super::cpuid::{self, Feature};
 use super::regs::*;
 use super::switch::{FLAGS_CLEARED, FLAGS_FIXED, FLAGS_NEED_IRET};
-use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
+use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Ref};
 use crate::object::{io_space, Task, TaskNumber};
-use core::{arch::asm, cell::Cell, mem::offset_of};
+use core::{arch::asm, mem::offset_of};
 
 /// Kernel code.
 pub const KERNEL_CS: u16 = 0x10;
