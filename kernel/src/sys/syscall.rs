@@ -7,10 +7,8 @@
 
 use crate::arch::{self, cpu};
 use crate::ipc::{fault, ipc};
-use crate::mm::space::{Done, Stop, Work};
-use crate::mm::{io, space};
-use crate::object::thread::{Flags, State};
-use crate::object::{task, thread, Task, TaskNumber, Thread};
+use crate::mm::{io, space, space::Done, space::Stop, space::Work};
+use crate::object::{task, thread, thread::Flags, thread::State, Task, TaskNumber, Thread};
 use crate::sys::{exregs, lthreads, tasks};
 use crate::{base::*, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};

@@ -2,10 +2,7 @@
 //! Descriptor tables, task state segment with the port bitmap, system-call registers.
 //! The selectors are those that 64-bit Linux programs expect to see.
 
-use super::cpu::{self, cpu, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::switch::{FLAGS_CLEARED, FLAGS_FIXED, FLAGS_NEED_IRET};
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, switch::*};
 use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Ref};
 use crate::object::{io_space, Task, TaskNumber};
 use core::{arch::asm, mem::offset_of};

@@ -5,11 +5,9 @@
 //! they compare in one instruction is kept so that one is enough: `Thread::state_word` beside the
 //! values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
 
-use crate::arch::cpu::{cpu, Cpu};
+use crate::arch::{cpu::cpu, cpu::Cpu, tables};
 use crate::base::{facts, facts::Word, Ref};
-use crate::object::thread::{state_word, Flags, State};
-use crate::object::{Task, Thread};
-use crate::{arch::tables, mm::space};
+use crate::{mm::space, object::thread::*, object::Task};
 use keel_abi::{call::*, memory::SharedUtcb, Id};
 
 /// Flags of threads, for the assembly.
