@@ -2,8 +2,8 @@
 //! The two macros from which an ABI fact gets its Rust definition and its description
 //! (`describe.rs`).
 //!
-//! `constants!` makes `pub const`s and a table of their names and values. `layout!` makes a
-//! `#[repr(C)]` structure of 64-bit fields and a description of it.
+//! `constants!` makes `pub const`s and a table of their names and values. `layout!` makes
+//! `#[repr(C)]` structures of 64-bit fields and descriptions of them.
 
 /// Defines constants of type `u64`, and the table `$table` of them.
 #[macro_export]
@@ -14,15 +14,16 @@ macro_rules! constants {
     };
 }
 
-/// Defines a `#[repr(C)]` structure whose fields are `u64` or `[u64; N]`, with its description in
-/// the associated constant `LAYOUT`. With `as` it also defines the same structure of `Word`s, for
-/// memory that is shared.
+/// Defines `#[repr(C)]` structures whose fields are `u64` or `[u64; N]`, each with its description
+/// in the associated constant `LAYOUT`. With `as` it also defines the same structure of `Word`s,
+/// for memory that is shared.
 #[macro_export]
 macro_rules! layout {
+    () => {};
     ($(#[doc = $sdoc:literal])+ $name:ident as $shared:ident {
         $( $(#[doc = $doc:literal])+ $field:ident : $ty:ty, )*
-    }) => {
-        $crate::layout! { $(#[doc = $sdoc])+ $name { $( $(#[doc = $doc])+ $field: $ty, )* } }
+    } $($more:tt)*) => {
+        $crate::layout! { $(#[doc = $sdoc])+ $name { $( $(#[doc = $doc])+ $field: $ty, )* } $($more)* }
 
         $(#[doc = $sdoc])+
         #[repr(C)]
@@ -40,7 +41,9 @@ macro_rules! layout {
             }
         }
     };
-    ($(#[doc = $sdoc:literal])+ $name:ident { $( $(#[doc = $doc:literal])+ $field:ident : $ty:ty, )* }) => {
+    ($(#[doc = $sdoc:literal])+ $name:ident {
+        $( $(#[doc = $doc:literal])+ $field:ident : $ty:ty, )*
+    } $($more:tt)*) => {
         $(#[doc = $sdoc])+
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,5 +59,7 @@ macro_rules! layout {
                 unsafe { core::mem::zeroed() }
             }
         }
+
+        $crate::layout! { $($more)* }
     };
 }

@@ -150,8 +150,7 @@ impl Fpage {
         if self.is_io() {
             log2 <= 16 && self.0 >> 28 == 0
         } else {
-            log2 >= PAGE_SHIFT
-                && log2 <= SPACE_SHIFT
+            matches!(log2, PAGE_SHIFT..=SPACE_SHIFT)
                 && self.cache() <= CACHE_UNCACHED
                 && self.base() >> SPACE_SHIFT == 0
         }

@@ -119,9 +119,7 @@ crate::layout! {
         /// The fpage in the sender's space; zero in a received item that was refused
         fpage: u64,
     }
-}
 
-crate::layout! {
     /// A string item or a buffer item.
     StringItem {
         /// Address
@@ -129,9 +127,7 @@ crate::layout! {
         /// Length in bytes | STRING_CONTINUES
         length: u64,
     }
-}
 
-crate::layout! {
     /// A range of fpage_unmap in a given task.
     UnmapRange {
         /// Page-aligned address | rights that remain
@@ -139,9 +135,7 @@ crate::layout! {
         /// Number of 4 KB pages
         pages: u64,
     }
-}
 
-crate::layout! {
     /// The record of lthread_ex_regs; the call exchanges: on return it has the old values.
     ExRegs as SharedExRegs {
         /// Instruction pointer
@@ -172,9 +166,7 @@ crate::layout! {
         /// Returned: state (STATE_*)
         state: u64,
     }
-}
 
-crate::layout! {
     /// User thread control block: a page in the kernel area, read and written by kernel and user.
     Utcb as SharedUtcb {
         /// Its own address
@@ -214,9 +206,7 @@ crate::layout! {
         /// Record of lthread_ex_regs, or ranges of fpage_unmap
         record: [u64; 256],
     }
-}
 
-crate::layout! {
     /// Register frame of an alien thread, and the registers in an exception message.
     Frame as SharedFrame {
         /// Not used: keeps the processor's frame 16-byte aligned
@@ -282,25 +272,7 @@ crate::layout! {
         /// Zero
         reserved: [u64; 2],
     }
-}
 
-impl SharedUtcb {
-    /// Returns the record of lthread_ex_regs.
-    pub fn ex_regs(&self) -> &SharedExRegs {
-        // SAFETY: `record` is at least as large (asserted below), and both consist of words.
-        unsafe { &*self.record.as_ptr().cast() }
-    }
-}
-
-impl SharedFrame {
-    /// Returns the registers that have message words 0 to 5.
-    #[inline]
-    pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
-        [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
-    }
-}
-
-crate::layout! {
     /// A memory region of the KIP.
     Region {
         /// First byte, physical
@@ -310,9 +282,7 @@ crate::layout! {
         /// REGION_*
         kind: u64,
     }
-}
 
-crate::layout! {
     /// Kernel interface page (KIP): read-only in every task with a kernel area. Regions, modules
     /// and the command line follow at the offsets given.
     Info {
@@ -359,6 +329,22 @@ crate::layout! {
         modules: [u64; 96],
         /// Command lines, zero-terminated
         strings: [u64; 204],
+    }
+}
+
+impl SharedUtcb {
+    /// Returns the record of lthread_ex_regs.
+    pub fn ex_regs(&self) -> &SharedExRegs {
+        // SAFETY: `record` is at least as large (asserted below), and both consist of words.
+        unsafe { &*self.record.as_ptr().cast() }
+    }
+}
+
+impl SharedFrame {
+    /// Returns the registers that have message words 0 to 5.
+    #[inline]
+    pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
+        [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
     }
 }
 

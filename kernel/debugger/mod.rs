@@ -267,7 +267,7 @@ fn each_queued(cpu: &Cpu, mut look: impl FnMut(Ref<Thread>, u8)) {
 
 fn show_thread(thread: Ref<Thread>) {
     let (id, state, partner, open) = (thread.id, thread.state(), thread.partner.get(), thread.open.get());
-    let (flags, waiters, ip) = (thread.flags.get().bits(), thread.waiters.get(), thread.frame().ip.get());
+    let (flags, waiters, ip) = (thread.flags.get().raw(), thread.waiters.get(), thread.frame().ip.get());
     let (priority, processor) = (thread.priority.get(), thread.cpu.get());
     log!("{id:?} {state:?} partner {partner:?} open {open} waiters {waiters} flags {flags:#x} ip {ip:#x}");
     log!("  priority {priority} processor {processor}");

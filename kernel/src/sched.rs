@@ -12,8 +12,7 @@
 
 use crate::arch::{apic, clock, cpu, cpu::cpu, cpu::Cpu, switch};
 use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
-use crate::{base::Ref, object::thread::*};
-use core::cell::Cell;
+use crate::{base::Cell, base::Ref, object::thread::*};
 use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
 
 /// Shortest slice: in a shorter one interrupts would take most of the time.

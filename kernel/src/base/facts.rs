@@ -81,12 +81,8 @@ pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, piec
         let gap = joined.fill_gap(devices);
         let touches =
             |piece: &Range| firmware.overlaps(Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1)));
-        let smallest = |all: &dyn Fn(&Range) -> bool| free.iter().filter(all).min_by_key(|piece| piece.size());
-        let piece = match gap {
-            Some(gap) if devices(gap) == 0 => None,
-            Some(_) => smallest(&touches),
-            None => smallest(&|_| true),
-        };
+        let goes = |piece: &Range| gap.is_none_or(|gap| devices(gap) > 0 && touches(piece));
+        let piece = free.iter().filter(goes).min_by_key(|piece| piece.size());
         let piece = piece.filter(|piece| firmware.insert(*piece).is_ok());
         match piece {
             Some(piece) => take(free, [piece]),

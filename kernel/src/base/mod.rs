@@ -14,6 +14,8 @@ pub mod nospec;
 pub mod refs;
 
 pub use address::{PhysAddr, VirtAddr};
+/// What changes of the kernel's state is in cells, by the rules of `global` and `refs`.
+pub use core::cell::Cell;
 pub use global::Global;
 pub use list::{Linked, Links, List};
 pub use refs::Ref;

@@ -31,7 +31,7 @@ macro_rules! newtype {
 /// (arguments of new) { field: Type = value, ... }`, without `const` if some of them are only known
 /// later.
 macro_rules! object {
-    ($(#[$about:meta])* $vis:vis struct $name:ident $(<$param:ident: $bound:ident>)? $($const:ident)? ($($argument:ident: $of:ty),*) {
+    ($(#[$about:meta])* $vis:vis struct $name:ident $(<$param:ident: $bound:path>)? $($const:ident)? ($($argument:ident: $of:ty),*) {
         $($(#[$doc:meta])* $fvis:vis $field:ident: $type:ty = $value:expr,)*
     }) => {
         $(#[$about])*

@@ -21,19 +21,15 @@ pub fn send(cpu: &Cpu) -> bool {
     let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller)) else { return false };
     let frame = caller.frame();
     let (flags, tag, to) = (frame.orig_ax.get(), Tag(frame.si.get()), Id(frame.di.get()));
-    if flags & !KNOWN != 0 || flags & IPC_SEND == 0 || ipc::has_items(tag) || tag.words() > MAX_WORDS {
-        return false;
-    }
-    let waits = flags & IPC_RECEIVE != 0;
-    let open = flags & IPC_OPEN != 0;
-    if waits && if open { caller.maybe_pending.get() } else { frame.dx.get() != to.0 } {
+    let sends_words = flags & IPC_SEND != 0 && !ipc::has_items(tag) && tag.words() <= MAX_WORDS;
+    let (waits, open) = (flags & IPC_RECEIVE != 0, flags & IPC_OPEN != 0);
+    let must_look = waits && if open { caller.maybe_pending.get() } else { frame.dx.get() != to.0 };
+    if flags & !KNOWN != 0 || !sends_words || must_look {
         return false;
     }
     // No thread is deleted or migrated while this CPU's lock is held: both need all locks.
-    let Some(partner) = find(to).filter(|partner| partner.cpu.get() != cpu.index) else { return false };
-    if !clan::is_same_clan(caller.task, partner.task) {
-        return false;
-    }
+    let receives = |partner: &Ref<Thread>| clan::is_same_clan(caller.task, partner.task);
+    let Some(partner) = find(to).filter(|to| to.cpu.get() != cpu.index && receives(to)) else { return false };
     let home = cpu::of(partner);
     lock::with_another(home, || {
         if !is_plain(partner) || !ipc::accepts(partner, caller.id) {

@@ -13,7 +13,6 @@ use crate::arch::{clock, cpu, print::log, switch};
 use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
 use crate::{base::*, mm::space, sched};
-use core::cell::Cell;
 use keel_abi::{call::*, fpage::*, Error, Id, Tag};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
@@ -27,7 +26,6 @@ pub mod code {
 }
 
 /// Handles a page fault of a user thread: sends it to the pager, or maps the page in sigma0.
-#[inline]
 pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
     let frame = thread.frame();
     frame.vector.set(VECTOR_PF);

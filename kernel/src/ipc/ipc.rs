@@ -15,7 +15,7 @@ use crate::arch::{clock, cpu::cpu, switch::NO_CALL};
 use crate::ipc::{fault, kernel_object, transfer};
 use crate::object::{clan, clan::Nearest, task, thread::*};
 use crate::sched::{self, wake};
-use crate::{base::Ref, mm::space::Stop, percpu::preempt};
+use crate::{base::Ref, percpu::preempt};
 use keel_abi::{call::*, ids::ID_NIL, memory::SharedFrame, word, Error, Id, Side, Status, Tag};
 
 /// Every flag of the ipc call; others are refused.
@@ -27,27 +27,23 @@ const TIMEOUTS: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT | IPC_TIMEOUT_M
 const USER_TAG: u64 = !(0xff << TAG_KIND_SHIFT);
 
 /// The ipc system call of the current thread: the send phase, then the receive phase. Status and
-/// message are in its frame when it next runs. `Err(Restart)`: a kernel object's operation was
-/// preempted, and nothing of the call is done.
-pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
+/// message are in its frame when it next runs. Returns true if all of it is done without an error:
+/// the status is not yet in the frame. Error: Invalid.
+pub fn call(caller: Ref<Thread>) -> Result<bool, Error> {
     let flags = caller.frame().orig_ax.get();
-    if flags & !KNOWN_FLAGS != 0 || flags & (IPC_SEND | IPC_RECEIVE) == 0 {
-        finish(caller, Side::Call, Error::Invalid);
-        return Ok(());
-    }
+    Error::Invalid.when(flags & !KNOWN_FLAGS != 0 || flags & (IPC_SEND | IPC_RECEIVE) == 0)?;
     let sent = if flags & IPC_SEND != 0 { send(caller, flags) } else { Ok(Sent::Done) };
     match sent {
-        Ok(Sent::Done) if flags & IPC_RECEIVE == 0 => caller.frame().ax.set(Status::OK.0),
+        Ok(Sent::Done) if flags & IPC_RECEIVE == 0 => return Ok(true),
         Ok(Sent::Done) => {
             if let Err(error) = receive(caller) {
                 finish(caller, Side::Receive, error);
             }
         }
         Ok(Sent::Elsewhere) => {}
-        Err(Stop::Restart) => return Err(Stop::Restart),
-        Err(Stop::Failed(error)) => finish(caller, Side::Send, error),
+        Err(error) => finish(caller, Side::Send, error),
     }
-    Ok(())
+    Ok(false)
 }
 
 /// What the send phase leaves to be done.
@@ -60,7 +56,7 @@ enum Sent {
 
 /// The send phase of the current thread: delivers the message, or blocks the caller until it can be
 /// delivered. `Err`: the send phase failed, or the call must be restarted.
-fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
+fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
     let destination = Id(caller.frame().di.get());
     Error::Invalid.when(flags & TO_THREADS != 0 && (destination.is_source() || flags & IPC_NOTIFY != 0))?;
     if destination.is_source() {
@@ -110,11 +106,8 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Stop> {
 }
 
 /// Turns the result of a transfer that the caller runs itself into that of its send phase.
-fn transferred(ended: Option<Result<(), Error>>) -> Result<Sent, Stop> {
-    match ended {
-        None => Ok(Sent::Elsewhere),
-        Some(result) => result.map(|()| Sent::Done).map_err(Stop::Failed),
-    }
+fn transferred(ended: Option<Result<(), Error>>) -> Result<Sent, Error> {
+    ended.map_or(Ok(Sent::Elsewhere), |result| result.map(|()| Sent::Done))
 }
 
 /// Returns true if a message has map items or strings, and so needs a transfer.
@@ -129,7 +122,6 @@ pub fn awaits_answer(thread: Ref<Thread>, pager: Ref<Thread>) -> bool {
 
 /// Returns the receiver of a message from `sender` to `destination`: that thread, or a chief on the
 /// way. Error: NoPartner, if that chief has no first lthread.
-#[inline]
 pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread>, Error> {
     if clan::is_same_clan(sender.task, destination.task) {
         return Ok(destination);
@@ -308,11 +300,10 @@ pub fn sender_done(sender: Ref<Thread>) {
     }
     let open = flags & IPC_OPEN != 0;
     let from = Id(frame.dx.get());
-    let something = match open {
-        true => sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty(),
-        false => {
-            !matches!(next_sender(sender, false, from), Ok(None)) || kernel_object::pending_for(sender, from).is_some()
-        }
+    let something = if open {
+        sender.notify.get() != 0 || !sender.pending.is_empty() || !sender.senders.is_empty()
+    } else {
+        !matches!(next_sender(sender, false, from), Ok(None)) || kernel_object::pending_for(sender, from).is_some()
     };
     // If it would find something at once, it is woken to take that itself: delivering here would
     // recurse from sender to sender.
@@ -351,7 +342,6 @@ pub fn copy_registers(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) {
 
 /// Writes status, sender and tag of a message to a receiver's frame, and traces it. Returns the
 /// frame.
-#[inline]
 fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedFrame {
     frame.ax.set(Status::OK.0);
     frame.di.set(sender.0);
@@ -362,7 +352,6 @@ fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedF
 
 /// Returns the flags of a tag for a message that was redirected or has a virtual sender. Then the
 /// receiver's UTCB has the destination or the real sender.
-#[inline]
 fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
     if destination == receiver.id && shown == sender.id {
         return 0;
@@ -377,15 +366,11 @@ fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) 
     if destination != receiver.id {
         let inside = clan::is_inside(sender.task, receiver.task);
         flags |= if inside { TAG_REDIRECTED } else { TAG_REDIRECTED | TAG_FROM_OUTSIDE };
-        if let Some(utcb) = receiver.utcb() {
-            utcb.destination.set(destination.0);
-        }
+        receiver.utcb().iter().for_each(|utcb| utcb.destination.set(destination.0));
     }
     if shown != sender.id {
         flags |= TAG_PROPAGATED;
-        if let Some(utcb) = receiver.utcb() {
-            utcb.virtual_sender.set(sender.id.0);
-        }
+        receiver.utcb().iter().for_each(|utcb| utcb.virtual_sender.set(sender.id.0));
     }
     flags
 }
@@ -437,7 +422,6 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 
 /// Writes the kernel-generated message to the receiver's registers. The sender is then Faulted, or
 /// Preempted, and blocked on the receiver. The caller makes the receiver ready.
-#[inline]
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
@@ -476,7 +460,7 @@ pub fn leave_fault(thread: Ref<Thread>) {
 
 /// ORs word 0 into the receiver's notification word, and delivers it to an open wait. Error:
 /// Denied, if the receiver is in neither the caller's task nor its clan.
-fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Stop> {
+fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Error> {
     caller.task.controls(receiver.task)?;
     receiver.notify.set(receiver.notify.get() | caller.frame().r8.get());
     if receiver.notify.get() != 0 && receiver.state() == State::Receiving && receiver.open.get() {
@@ -513,13 +497,13 @@ pub fn write_interrupt(receiver: Ref<Thread>, source: Id) {
 
 /// A send to a kernel object invokes it. A call to it (a receive from the same id) returns at once
 /// with the reply, so the call is then complete.
-fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Stop> {
+fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Error> {
     let frame = caller.frame();
     let label = Tag(frame.si.get()).label() as u64;
     let wants_answer = flags & (IPC_RECEIVE | IPC_OPEN) == IPC_RECEIVE && frame.dx.get() == source.0;
     let result = kernel_object::invoke(caller, source, label);
     if !wants_answer {
-        return result.map(|_| Sent::Done).map_err(Stop::Failed);
+        return result.map(|_| Sent::Done);
     }
     let code = result.err().map_or(0, |error| error as u32);
     let (words, count) = result.unwrap_or(kernel_object::NO_WORDS);

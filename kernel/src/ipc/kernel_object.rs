@@ -8,15 +8,16 @@
 //! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::{nospec::array_index_nospec, Global, Links, Ref, VirtAddr};
+use crate::base::{nospec::array_index_nospec, Cell, Global, Links, Ref, VirtAddr};
 use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
-use core::cell::Cell;
 use keel_abi::{call::*, fpage::PAGE_SIZE, ids::*, memory::*, Error, Id};
 
 /// List tag: sources that fired and wait for their thread.
 pub struct Pending;
+/// List tag of the objects that a thread is attached to.
+pub struct Attached;
 
 /// Interrupt lines that there are structures for (the I/O APICs of a PC have 24 to 120).
 const LINES: usize = 128;
@@ -45,11 +46,13 @@ object! {
         pub home: Cell<u8> = Cell::new(0),
         /// Timer: when it fires.
         pub deadline: Deadline<Due> = Deadline::new(),
-        links: Links<KernelObject> = Links::new(),
+        pending_links: Links<KernelObject> = Links::new(),
+        attached_links: Links<KernelObject> = Links::new(),
     }
 }
 
-linked!(KernelObject, Pending, links);
+linked!(KernelObject, Pending, pending_links);
+linked!(KernelObject, Attached, attached_links);
 
 impl KernelObject {
     fn is_timer(&self) -> bool {
@@ -92,10 +95,8 @@ fn timers(task: Ref<Task>) -> &'static [KernelObject] {
 }
 
 fn in_table(table: &'static [KernelObject], index: u64) -> Option<Ref<KernelObject>> {
-    if index >= table.len() as u64 {
-        return None;
-    }
-    table.get(array_index_nospec(index as usize, table.len())).map(Ref::to)
+    let object = table.get(array_index_nospec(index as usize, table.len()));
+    object.filter(|_| index < table.len() as u64).map(Ref::to)
 }
 
 fn line(number: u64) -> Option<Ref<KernelObject>> {
@@ -220,7 +221,7 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
 
 fn attach(source: Ref<KernelObject>, thread: Ref<Thread>) {
     source.attached.set(Some(thread));
-    thread.sources.set(thread.sources.get() + 1);
+    thread.sources.push_back(source);
 }
 
 fn detach(source: Ref<KernelObject>) {
@@ -233,7 +234,7 @@ fn detach(source: Ref<KernelObject>) {
     source.in_service.set(false);
     source.pending.set(false);
     let Some(thread) = source.attached.take() else { return };
-    thread.sources.set(thread.sources.get() - 1);
+    thread.sources.remove(source);
     if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
         // SAFETY: the timers in it are nobody's, and the task leads there no more.
         unsafe { POOL.free_page(thread.task.timers.replace(PoolPage::NONE), Kind::Part) };
@@ -373,15 +374,9 @@ fn buy_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
 
 /// A thread goes: its sources are free again.
 pub fn thread_deleted(thread: Ref<Thread>) {
-    if thread.sources.get() == 0 {
-        return;
-    }
-    let messages = ID_MSI_SOURCE..ID_MSI_SOURCE + messages();
-    for id in (ID_IRQ..ID_IRQ + LINES as u64).chain(messages).chain(ID_TIMER..ID_TIMER + TIMERS) {
+    while let Some(source) = thread.sources.first() {
         preempt::poll();
-        if let Some(source) = lookup(Id(id), thread.task).filter(|source| source.attached.get() == Some(thread)) {
-            detach(source);
-        }
+        detach(source);
     }
 }
 

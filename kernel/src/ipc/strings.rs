@@ -6,8 +6,7 @@
 //! does the copying. Lists are copied here before they are used, so that what was checked stays as
 //! it is.
 
-use crate::base::VirtAddr;
-use core::cell::Cell;
+use crate::base::{Cell, VirtAddr};
 use keel_abi::{call::*, fpage::*, memory::STRING_CONTINUES, StringItem};
 
 /// StringItems in a list.
@@ -120,7 +119,6 @@ impl StringItems {
 }
 
 /// The next step of a transfer from `strings`, a whole list, to `buffers`. The same until `moved`.
-#[inline]
 pub fn next(strings: &StringItems, buffers: &StringItems) -> Step {
     while let Some((string, left)) = strings.present() {
         if !buffers.begin() {

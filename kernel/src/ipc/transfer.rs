@@ -42,7 +42,6 @@ use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, fault::code, ipc, strings};
 use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
-use core::cell::Cell;
 use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::MAP_GRANT, word::Word};
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
@@ -229,9 +228,7 @@ fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(),
         }
         state.maps.set(state.maps.get() + pages.max(1) as u64);
         let more = state.maps.get() < count || tag.strings() > 0;
-        if more && poll() {
-            return Err(Stop::Restart);
-        }
+        Stop::Restart.when(more && poll())?;
     }
     Ok(())
 }
@@ -258,9 +255,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
             let log2 = place.log2.min(PORTS_AT_ONCE);
             progress.rights |= crate::mm::io::map(sender.task, receiver.task, first, log2, grant)? as u64;
             progress.done += 1 << log2;
-            if log2 < place.log2 && poll() {
-                return Err(Stop::Restart);
-            }
+            Stop::Restart.when(log2 < place.log2 && poll())?;
         }
     } else {
         let mapping = space::Mapping { from: sender.task, to: receiver.task, place, item: fpage, grant };
@@ -290,9 +285,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<
         let source = place(sender, receiver, from, false)?;
         umem::copy(source, place(receiver, sender, to, true)?, size)?;
         strings::moved(parts, buffers, size);
-        if poll() {
-            return Err(Stop::Restart);
-        }
+        Stop::Restart.when(poll())?;
     }
 }
 

@@ -5,7 +5,7 @@
 //! Owns the tree's shape only. A step takes constant time, or constant time for each child; whole
 //! subtrees are walked without recursion.
 
-use core::cell::Cell;
+use crate::base::Cell;
 
 newtype! {
     /// The index of a mapping node in its store, below `FIRST`, or none. space.rs makes one of the
@@ -61,14 +61,12 @@ pub trait Store {
     }
 
     /// Makes a node of whatever lies at `index`, under `parent` (none: a root).
-    #[inline]
     fn plant(&self, index: NodeIndex, parent: NodeIndex) {
         self.node(index).child.set(NodeIndex::NONE);
         self.attach(index, parent);
     }
 
     /// Hangs `index`, which is a root, under `parent` (none: it stays one).
-    #[inline]
     fn attach(&self, index: NodeIndex, parent: NodeIndex) {
         let node = self.node(index);
         node.parent.set(parent);
@@ -81,7 +79,6 @@ pub trait Store {
     }
 
     /// Takes `index` from its parent; its children stay under it.
-    #[inline]
     fn detach(&self, index: NodeIndex) {
         let node = self.node(index);
         let (next, prev, parent) = (node.next.get(), node.prev.get(), node.parent.take());

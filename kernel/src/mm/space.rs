@@ -16,7 +16,6 @@ use crate::arch::{cpu, direct, direct_physical, paging::*};
 use crate::mm::mapdb::{Node, NodeIndex, Store};
 use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
 use crate::{base::*, percpu::preempt::poll};
-use core::cell::Cell;
 use keel_abi::{fpage::*, memory::*, ranges::Range, word::Word, Error, Fpage};
 
 /// Why an operation on a space did not end.
@@ -31,6 +30,13 @@ pub enum Stop {
 
 /// How an operation that may have to restart ends.
 pub type Done = Result<(), Stop>;
+
+impl Stop {
+    /// Stops if a condition is true, as `Error::when` does.
+    pub fn when(self, condition: bool) -> Done {
+        (!condition).then_some(()).ok_or(self)
+    }
+}
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
@@ -166,7 +172,6 @@ fn place_of(node: NodeIndex) -> (PoolPage, usize) {
 }
 
 /// Sees to it that there is a place for the node of an entry.
-#[inline]
 fn with_nodes(table: PoolPage, slot: usize) -> Result<(), Error> {
     match POOL.page(table).groups[slot / GROUP].get() {
         0 => new_nodes(table, slot / GROUP),
@@ -360,7 +365,6 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
-#[inline]
 fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
@@ -663,20 +667,13 @@ impl Work {
     pub(crate) fn arrive(&mut self) -> Done {
         self.charge_budget(PAGE_COST);
         self.owed = 0;
-        self.cond_resched()
+        Stop::Restart.when(self.wanted)
     }
 
     /// Counts a step at a place; now and then lets interrupts in.
     pub(crate) fn step(&mut self, cost: u32) -> Done {
         self.charge_budget(cost);
-        self.cond_resched()
-    }
-
-    fn cond_resched(&self) -> Done {
-        if self.wanted && self.owed <= 0 {
-            return Err(Stop::Restart);
-        }
-        Ok(())
+        Stop::Restart.when(self.wanted && self.owed <= 0)
     }
 
     /// Goes a step in a tree.
@@ -880,9 +877,7 @@ pub fn map(mapping: &Mapping, progress: &mut Progress) -> Done {
         if done >= 1 << mapping.place.log2 {
             return Ok(());
         }
-        if poll() {
-            return Err(Stop::Restart);
-        }
+        Stop::Restart.when(poll())?;
     }
 }
 
@@ -1004,32 +999,23 @@ fn map_row(leaf: &Leaf, source: VirtAddr, to: Ref<Task>, target: VirtAddr, item:
         false => (entry + number as u64 * PAGE_SIZE, parent),
     };
     let (limits, bits, mut rights, mut count) = (limits(item.rights()), to.page_bits, 0, 0);
-    if cells[0].get() != 0 {
-        for (cell, node) in cells.iter().zip(nodes) {
-            let (entry, parent) = source(count);
-            let new = mapped(entry, limits, bits);
-            // A hole has no node that anything was written to.
-            let same = entry & PRESENT != 0 && (cell.get() ^ new) & !(ACCESSED | DIRTY) == 0;
-            if !same || Nodes.parent(node) != parent {
-                break;
-            }
-            rights |= new ^ NO_EXECUTE;
-            count += 1;
-        }
-        return (bits_rights(rights ^ NO_EXECUTE), count as u64);
-    }
+    let empty = cells[0].get() == 0;
     for (cell, node) in cells.iter().zip(nodes) {
         let (entry, parent) = source(count);
-        if entry & PRESENT == 0 || cell.get() != 0 {
+        let (old, new) = (cell.get(), mapped(entry, limits, bits));
+        if entry & PRESENT == 0 || empty != (old == 0) {
             break;
         }
-        Nodes.plant(node, parent);
-        let new = mapped(entry, limits, bits);
-        cell.set(new);
+        if empty {
+            Nodes.plant(node, parent);
+            cell.set(new);
+        } else if (old ^ new) & !(ACCESSED | DIRTY) != 0 || Nodes.parent(node) != parent {
+            break;
+        }
         rights |= new ^ NO_EXECUTE;
         count += 1;
     }
-    if count > 0 {
+    if empty && count > 0 {
         POOL.page(table).fill(start, count);
         POOL.page(table).count_mappings(count as i16);
     }

@@ -4,9 +4,8 @@
 //!
 //! io.rs maps ports and takes them back.
 
-use crate::base::{Links, List, Ref};
+use crate::base::{Cell, Links, List, Ref};
 use crate::object::{PoolPage, Task, PAGE, POOL};
-use core::cell::Cell;
 
 /// Ports of a PC.
 const PORTS: usize = 1 << 16;

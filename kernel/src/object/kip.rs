@@ -2,7 +2,6 @@
 //! The kernel interface page (KIP), which every task with a kernel area has.
 
 use crate::{arch::paging, base::*};
-use core::cell::Cell;
 use keel_abi::Info;
 
 /// A page of its own.

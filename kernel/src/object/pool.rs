@@ -8,7 +8,6 @@
 
 use crate::arch::{direct, direct_physical};
 use crate::{base::*, object::Task};
-use core::cell::Cell;
 use keel_abi::{call::*, Error};
 
 /// Bytes of a page.
@@ -225,22 +224,17 @@ impl Pool {
     /// A page for `account`, filled with a byte.
     pub fn take_filled(&self, account: Ref<Account>, kind: Kind, byte: u8) -> Result<PoolPage, Error> {
         let index = self.take_raw(account)?;
-        self.page(index).zero.set(false);
-        // SAFETY: the page is ours alone.
-        unsafe { core::ptr::write_bytes(self.address(index), byte, PAGE) };
+        if !self.page(index).zero.take() || byte != 0 {
+            // SAFETY: the page is ours alone.
+            unsafe { core::ptr::write_bytes(self.address(index).cast::<u64>(), byte, PAGE / 8) };
+        }
         account.count(kind, 1);
         Ok(index)
     }
 
     /// A page for `account`, all zero.
     pub fn take_zeroed(&self, account: Ref<Account>, kind: Kind) -> Result<PoolPage, Error> {
-        let index = self.take_raw(account)?;
-        if !self.page(index).zero.take() {
-            // SAFETY: the page is ours alone.
-            unsafe { core::ptr::write_bytes(self.address(index).cast::<u64>(), 0, PAGE / 8) };
-        }
-        account.count(kind, 1);
-        Ok(index)
+        self.take_filled(account, kind, 0)
     }
 
     /// Gives back a page that `take_filled` or `take_zeroed` gave.
@@ -248,9 +242,7 @@ impl Pool {
     /// # Safety
     /// Nothing refers to the page any more: no table, no object in it, no processor.
     pub unsafe fn free_page(&self, index: PoolPage, kind: Kind) {
-        if let Some(account) = self.page(index).account.get() {
-            account.count(kind, -1);
-        }
+        self.page(index).account.get().iter().for_each(|account| account.count(kind, -1));
         self.give_raw(index);
     }
 

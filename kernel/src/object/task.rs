@@ -5,10 +5,10 @@
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
 use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
-use crate::base::{facts, nospec::nospec, Global, Links, List, PhysAddr, Ref, VirtAddr};
+use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Ref, VirtAddr};
 use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
-use core::{cell::Cell, ops::Range};
+use core::ops::Range;
 use keel_abi::{fpage::number, ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.
@@ -156,14 +156,9 @@ impl Ref<Task> {
             // SAFETY: a task outlives every use of its slots; the index is below their number.
             return Some(unsafe { (*self.as_ptr()).inline.get_unchecked(nospec::<INLINE_LTHREADS>(lthread as usize)) });
         }
-        if self.directory.get() == PoolPage::NONE {
-            return None;
-        }
-        let page = POOL.word(self.directory.get(), lthread as usize / DIRECTORY_SLOTS);
-        match page.get() {
-            0 => None,
-            page => Some(POOL.word(PoolPage::new(page as u32), lthread as usize % DIRECTORY_SLOTS)),
-        }
+        let directory = Some(self.directory.get()).filter(|page| *page != PoolPage::NONE)?;
+        let page = PoolPage::new(POOL.word(directory, lthread as usize / DIRECTORY_SLOTS).get() as u32);
+        (page != PoolPage::NONE).then(|| POOL.word(page, lthread as usize % DIRECTORY_SLOTS))
     }
 
     fn slot_or_new(self, lthread: u16) -> Result<&'static Cell<u64>, Error> {
@@ -224,9 +219,7 @@ impl Ref<Task> {
             Slot::Left(version) => version + 1,
             Slot::Taken(_) => return Err(Error::Busy),
         };
-        if version > VERSION_MAX {
-            return Err(Error::Retired);
-        }
+        Error::Retired.when(version > VERSION_MAX)?;
         self.max_version.set(self.max_version.get().max(version));
         Ok(Id::thread(version, self.number.0, lthread, self.nesting))
     }
@@ -444,9 +437,7 @@ pub(crate) fn pass_numbers(giver: Ref<Task>, numbers: Range<TaskNumber>, taker: 
 pub fn hand_over(giver: Ref<Task>, first: TaskNumber, count: u32, taker: Ref<Task>) -> Result<(), Error> {
     let end = first.0.checked_add(count).map(TaskNumber).filter(|end| *end <= TaskNumber::END).ok_or(Error::Invalid)?;
     let free = |entry: &Entry| entry.holder.get() == giver.number && entry.task.get().is_none();
-    if first < TaskNumber::FIRST_FREE || !all_numbers(first..end, free) {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(first < TaskNumber::FIRST_FREE || !all_numbers(first..end, free))?;
     pass_numbers(giver, first..end, taker);
     Ok(())
 }

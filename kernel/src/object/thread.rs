@@ -7,11 +7,11 @@
 //! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu, tables::Mode};
-use crate::base::{Links, List, PhysAddr, Ref};
-use crate::ipc::{kernel_object::KernelObject, kernel_object::Pending, transfer::Transfer};
+use crate::base::{Cell, Links, List, PhysAddr, Ref};
+use crate::ipc::{kernel_object::*, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
-use core::{cell::Cell, mem::offset_of, ops::BitOr};
+use core::{mem::offset_of, ops::BitOr};
 use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does. This is all that may happen to one that is not deleted:
@@ -65,14 +65,12 @@ impl State {
     }
 }
 
-/// What is to be known of a thread beside its state: any of these.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Flags(u32);
+newtype! {
+    /// What is to be known of a thread beside its state: any of these.
+    pub struct Flags(u32);
+}
 
 impl Flags {
-    /// None of them.
-    pub const NONE: Flags = Flags(0);
     /// An alien thread: its system calls are messages to its handler.
     pub const ALIEN: Flags = Flags(1);
     /// An exception was triggered and not yet taken.
@@ -120,17 +118,12 @@ impl Flags {
 
     /// These and others.
     pub const fn union(self, others: Flags) -> Flags {
-        Flags(self.0 | others.0)
+        Flags::new(self.0 | others.0)
     }
 
     /// These, less others.
     pub const fn without(self, others: Flags) -> Flags {
-        Flags(self.0 & !others.0)
-    }
-
-    /// As they lie in memory.
-    pub const fn bits(self) -> u32 {
-        self.0
+        Flags::new(self.0 & !others.0)
     }
 
     /// What a preempter is told of PREEMPTED: the label of its message.
@@ -270,7 +263,7 @@ object! {
         /// Interrupts and timers that fired and were not received.
         pub pending: List<KernelObject, Pending> = List::new(),
         /// Sources that it is attached to.
-        pub sources: Cell<u32> = Cell::new(0),
+        pub sources: List<KernelObject, Attached> = List::new(),
         /// Its timeout.
         pub deadline: Deadline<Due> = Deadline::new(),
         /// Its FPU state once it has used the FPU.
@@ -374,7 +367,6 @@ impl Thread {
 pub const FRAME_WORDS: usize = SharedFrame::WORDS;
 
 /// The thread of an id.
-#[inline]
 pub fn find(id: Id) -> Option<Ref<Thread>> {
     let thread = task::at(TaskNumber::of(id))?.lthread(id.lthread())?;
     (thread.id == id).then_some(thread)

@@ -3,8 +3,7 @@
 //! "Randomized meldable priority queues", 1998). Expected O(log n) for every operation, no memory
 //! of its own, any entry can leave. Owns the order; what a deadline means is `Owner`'s business.
 
-use crate::base::Ref;
-use core::cell::Cell;
+use crate::base::{Cell, Ref};
 
 /// Of the coin's generator (Knuth, MMIX).
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
@@ -14,9 +13,9 @@ object! {
     pub struct Deadline<Owner: Copy> const () {
         time: Cell<u64> = Cell::new(0),
         owner: Cell<Option<Owner>> = Cell::new(None),
-        left: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
-        right: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
-        parent: Cell<Option<Ref<Deadline<Owner>>>> = Cell::new(None),
+        left: Cell<Node<Owner>> = Cell::new(None),
+        right: Cell<Node<Owner>> = Cell::new(None),
+        parent: Cell<Node<Owner>> = Cell::new(None),
     }
 }
 
@@ -34,19 +33,16 @@ impl<Owner: Copy> Deadline<Owner> {
     }
 }
 
-/// The heap.
-pub struct Deadlines<Owner: Copy> {
-    root: Cell<Node<Owner>>,
-    /// A linear congruential generator; its highest bit is the coin.
-    coin: Cell<u64>,
+object! {
+    /// The heap.
+    pub struct Deadlines<Owner: Copy> const () {
+        root: Cell<Node<Owner>> = Cell::new(None),
+        /// A linear congruential generator; its highest bit is the coin.
+        coin: Cell<u64> = Cell::new(0),
+    }
 }
 
 impl<Owner: Copy> Deadlines<Owner> {
-    /// An empty heap.
-    pub const fn new() -> Self {
-        Deadlines { root: Cell::new(None), coin: Cell::new(0) }
-    }
-
     /// The earliest time, or `u64::MAX`.
     pub fn earliest(&self) -> u64 {
         self.root.get().map_or(u64::MAX, |root| root.time.get())

@@ -28,27 +28,23 @@ use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, direct, paging, switch};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::{hint::spin_loop, mem::offset_of};
 
-/// A spin lock, with the number of CPUs that spin for it.
-pub struct Lock {
-    held: AtomicBool,
-    waiting: AtomicU32,
+object! {
+    /// A spin lock, with the number of CPUs that spin for it.
+    pub struct Lock const () {
+        held: AtomicBool = AtomicBool::new(false),
+        waiting: AtomicU32 = AtomicU32::new(0),
+    }
 }
 
 impl Lock {
     /// Offset of the byte that is 1 while the lock is held; fast.s takes the lock by XCHG.
     pub const HELD: usize = offset_of!(Lock, held);
 
-    /// A lock that no CPU holds.
-    pub const fn new() -> Lock {
-        Lock { held: AtomicBool::new(false), waiting: AtomicU32::new(0) }
-    }
-
     /// Takes the lock, and spins until it is free. `cpu` is the current CPU. While it spins, it
     /// serves write-back requests: the holder may need state that is in this CPU's registers.
     ///
     /// Interrupts are off. The CPU holds no lock, or it has `ORDERING_LOCK`. The registers of the
     /// thread that entered are saved, and the caller relies on nothing that it read before.
-    #[inline]
     fn take(&self, cpu: &Cpu) {
         if self.held.swap(true, Ordering::Acquire) {
             self.wait(cpu);
@@ -78,7 +74,6 @@ impl Lock {
     }
 
     /// Releases the lock. The current CPU holds it.
-    #[inline]
     fn release(&self) {
         self.held.store(false, Ordering::Release);
     }
@@ -95,7 +90,6 @@ static ORDERING_LOCK: Lock = Lock::new();
 
 /// Takes the current CPU's lock: at each entry from user mode, and after idling. The CPU holds no
 /// lock. Another CPU may have deleted the current thread, or changed it, before this returns.
-#[inline]
 pub fn enter(cpu: &Cpu) {
     cpu.lock.take(cpu);
 }
@@ -116,7 +110,6 @@ pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
 /// Takes the locks of all CPUs. The current CPU holds its own lock only, and releases it meanwhile:
 /// the caller must check again whatever it has read before, the current thread included
 /// (`Cpu::arrived`).
-#[inline]
 pub fn take_all_locks(cpu: &Cpu) {
     if cpu::count() > 1 {
         cpu.lock.release();
@@ -154,7 +147,6 @@ pub fn all_locks_from_idle(cpu: &Cpu) -> bool {
 ///
 /// After all locks it backs off briefly, so that a CPU that waits for all locks can take them; the
 /// locks are unfair, and a CPU in a system-call loop would otherwise starve it.
-#[inline]
 pub fn release(cpu: &Cpu) {
     if cpu.has_all_locks.replace(false) && cpu::count() > 1 {
         release_all();

@@ -4,8 +4,7 @@
 //! Whoever changes a space makes all processors forget it that are not in it, or drops what they
 //! hold of it (`paging`).
 
-use crate::base::PhysAddr;
-use core::cell::Cell;
+use crate::base::{Cell, PhysAddr};
 use keel_abi::fpage::PAGE_SHIFT;
 
 /// CR3, when written: the translations with this tag are kept.
@@ -14,11 +13,13 @@ pub const NOFLUSH: u64 = 1 << 63;
 /// two spaces that have the same one displace each other.
 const PCIDS: usize = 512;
 
-/// The top tables of the spaces whose translations a processor may hold, by their tags (PCID, from
-/// 1 on).
-pub struct Pcids {
-    on: Cell<bool>,
-    roots: [Cell<PhysAddr>; PCIDS],
+object! {
+    /// The top tables of the spaces whose translations a processor may hold, by their tags (PCID,
+    /// from 1 on).
+    pub struct Pcids const () {
+        on: Cell<bool> = Cell::new(false),
+        roots: [Cell<PhysAddr>; PCIDS] = [const { Cell::new(PhysAddr::NONE) }; PCIDS],
+    }
 }
 
 impl Pcids {
@@ -26,11 +27,6 @@ impl Pcids {
     pub const ROOTS: usize = core::mem::offset_of!(Pcids, roots);
     /// From a page number to the tag's place.
     pub const MASK: usize = PCIDS - 1;
-
-    /// Nothing is tagged.
-    pub const fn new() -> Pcids {
-        Pcids { on: Cell::new(false), roots: [const { Cell::new(PhysAddr::NONE) }; PCIDS] }
-    }
 
     /// Translations are tagged from now on.
     pub fn begin(&self) {

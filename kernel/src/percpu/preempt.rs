@@ -9,7 +9,6 @@ use crate::percpu::lock;
 ///
 /// Returns true if the operation should stop: another CPU waits for the locks, or a thread should
 /// run instead of the current one.
-#[inline]
 pub fn poll() -> bool {
     switch::poll();
     if lock::is_contended() {

@@ -2,8 +2,7 @@
 //! The ready threads of one processor: 256 lists and a bitmap of those that are not empty.
 //! The running thread is in none of them.
 
-use crate::base::{Linked, List, Ref};
-use core::cell::Cell;
+use crate::base::{Cell, Linked, List, Ref};
 use keel_abi::call::PRIORITIES;
 
 /// List tag of the ready lists.
@@ -12,24 +11,17 @@ pub struct Ready;
 /// Above every priority.
 pub const NOBODY: u16 = PRIORITIES as u16;
 
-/// Ready threads by priority.
-pub struct RunQueue<T: Linked<Ready>> {
-    pub(crate) lists: [List<T, Ready>; PRIORITIES as usize],
-    occupied: [Cell<u64>; PRIORITIES as usize / 64],
-    /// The highest priority that has a thread, plus one; 0 if none has. Read at every IPC.
-    above: Cell<u16>,
+object! {
+    /// Ready threads by priority.
+    pub struct RunQueue<T: Linked<Ready>> const () {
+        pub(crate) lists: [List<T, Ready>; PRIORITIES as usize] = [const { List::new() }; PRIORITIES as usize],
+        occupied: [Cell<u64>; PRIORITIES as usize / 64] = [const { Cell::new(0) }; PRIORITIES as usize / 64],
+        /// The highest priority that has a thread, plus one; 0 if none has. Read at every IPC.
+        above: Cell<u16> = Cell::new(0),
+    }
 }
 
 impl<T: Linked<Ready>> RunQueue<T> {
-    /// Nothing is ready.
-    pub const fn new() -> Self {
-        RunQueue {
-            above: Cell::new(0),
-            lists: [const { List::new() }; PRIORITIES as usize],
-            occupied: [const { Cell::new(0) }; 4],
-        }
-    }
-
     /// The highest priority that has a thread, or `None`.
     pub fn top(&self) -> Option<u8> {
         self.above.get().checked_sub(1).map(|top| top as u8)

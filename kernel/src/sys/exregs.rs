@@ -8,11 +8,9 @@
 
 use crate::arch::{cpu, fpu, tables};
 use crate::ipc::{fault, ipc};
-use crate::mm::{space::Stop, umem};
 use crate::object::{task, thread, thread::*, TaskNumber};
-use crate::sys::lthreads::{bind, frame_at, has_frame};
-use crate::sys::{lthreads, syscall::end};
-use crate::{base::*, sched};
+use crate::sys::{lthreads, lthreads::bind, lthreads::frame_at, lthreads::has_frame};
+use crate::{base::*, mm::umem, sched};
 use keel_abi::{call::*, fpage::*, memory::*, word::copy, word::Word, Error, Id};
 
 /// Operations on the FPU state.
@@ -22,18 +20,9 @@ const WITHOUT_REGISTERS: u64 = EX_TRIGGER | EX_CANCEL | EX_START | EX_DELETE | E
 /// Operations on debug registers and TLS descriptors, which few threads have.
 const OF_DEBUG_TLS: u64 = EX_DEBUG_GET | EX_DEBUG_SET | EX_TLS;
 
-/// The lthread_ex_regs system call of the current thread. Its result is in its frame, unless it
-/// deleted itself.
-pub fn call(caller: Ref<Thread>) -> Result<(), Stop> {
-    match operate(caller) {
-        // The caller deleted itself.
-        Ok(false) => Ok(()),
-        result => end(caller, result.map(|_| ()).map_err(Stop::Failed)),
-    }
-}
-
-/// Executes the call. Returns false if the caller deleted itself: then it has no frame any more.
-fn operate(caller: Ref<Thread>) -> Result<bool, Error> {
+/// The lthread_ex_regs system call of the current thread. Returns false if the caller deleted
+/// itself: then it has no frame any more.
+pub fn call(caller: Ref<Thread>) -> Result<bool, Error> {
     let frame = caller.frame();
     let (id, mask) = (Id(frame.di.get()), frame.si.get());
     Error::Invalid.when(mask & !EX_ALL != 0)?;

@@ -15,10 +15,7 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     let id = task.reserve_lthread(plan.lthread)?;
     let alien = plan.frame.is_some();
     Error::Invalid.when(!alien && (task.area == VirtAddr::NONE || id.lthread() as u64 >= AREA_MAX_UTCBS))?;
-    let utcb = match alien {
-        true => core::ptr::null_mut(),
-        false => space::add_object(task, utcb_offset(id))?.cast(),
-    };
+    let utcb = if alien { core::ptr::null_mut() } else { space::add_object(task, utcb_offset(id))?.cast() };
     let thread = POOL.make(task.account, Kind::Lthread, Thread::new(id, task, utcb, plan));
     let thread = thread.inspect_err(|_| space::remove_object(task, utcb_offset(id)))?;
     thread.frame.set(thread.as_ptr().cast());

@@ -67,8 +67,10 @@ pub(crate) fn backtrace() {
 /// other.
 fn stack() -> &'static [u64] {
     let here = regs::read_sp();
-    let tops = [cpu::recover().map_or(0, |cpu| cpu.stack.get()), &raw const boot_stack_top as u64];
-    let top = tops.into_iter().find(|top| (top.wrapping_sub(cpu::STACK as u64)..*top).contains(&here)).unwrap_or(here);
+    let own = cpu::recover().map_or(0, |cpu| cpu.stack.get());
+    let stacks = [(own, cpu::STACK), (&raw const boot_stack_top as u64, cpu::BOOT_STACK)];
+    let inside = |(top, size): &(u64, usize)| (top.wrapping_sub(*size as u64)..*top).contains(&here);
+    let top = stacks.into_iter().find(inside).map_or(here, |(top, _)| top);
     // SAFETY: from the stack pointer to the top of the stack that it is in.
     unsafe { core::slice::from_raw_parts(here as *const u64, (top - here) as usize / 8) }
 }

@@ -7,10 +7,8 @@
 
 use crate::arch::{self, cpu};
 use crate::ipc::{fault, ipc};
-use crate::mm::space::{Stop, Work};
-use crate::mm::{io, space};
-use crate::object::thread::{Flags, State};
-use crate::object::{task, thread, Task, TaskNumber, Thread};
+use crate::mm::{io, space, space::Done, space::Stop, space::Work};
+use crate::object::{task, thread, thread::Flags, thread::State, Task, TaskNumber, Thread};
 use crate::sys::{exregs, lthreads, tasks};
 use crate::{base::*, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
@@ -31,37 +29,35 @@ pub fn enter(caller: Ref<Thread>) {
         return;
     }
     let result = match asked & CALL_MASK {
-        CALL_IPC => ipc::call(caller),
-        CALL_ID_NEAREST => end(caller, id_nearest(caller)),
-        CALL_FPAGE_UNMAP => end(caller, fpage_unmap(caller)),
-        CALL_THREAD_SWITCH => end(caller, thread_switch(caller)),
-        CALL_THREAD_SCHEDULE => end(caller, thread_schedule(caller)),
-        CALL_LTHREAD_EX_REGS => exregs::call(caller),
+        CALL_IPC => ipc::call(caller).map_err(Stop::Failed),
+        CALL_ID_NEAREST => id_nearest(caller),
+        CALL_FPAGE_UNMAP => fpage_unmap(caller),
+        CALL_THREAD_SWITCH => thread_switch(caller),
+        CALL_THREAD_SCHEDULE => thread_schedule(caller),
+        CALL_LTHREAD_EX_REGS => exregs::call(caller).map_err(Stop::Failed),
         CALL_TASK_NEW => task_new(caller),
-        _ => end(caller, Err(Error::Invalid.into())),
+        _ => Err(Error::Invalid.into()),
     };
-    if result == Err(Stop::Restart) {
-        let frame = caller.frame();
-        frame.ax.set(asked);
-        frame.ip.set(frame.ip.get() - INSTRUCTION);
+    // The upper bits of eax must be zero in all calls but ipc.
+    match result {
+        Ok(true) => caller.frame().ax.set(Status::OK.0),
+        // Its status is there already, or comes later, or the caller was deleted.
+        Ok(false) => {}
+        Err(Stop::Failed(error)) => caller.frame().ax.set(Status::error(Side::Call, error).0),
+        Err(Stop::Restart) => {
+            let frame = caller.frame();
+            frame.ax.set(asked);
+            frame.ip.set(frame.ip.get() - INSTRUCTION);
+        }
     }
 }
 
-/// Encodes the result of a call that does not block. The upper bits of eax must be zero in these
-/// calls.
-pub fn end(caller: Ref<Thread>, result: Result<(), Stop>) -> Result<(), Stop> {
-    let status = match result {
-        Err(Stop::Restart) => return result,
-        Ok(()) => Status::OK,
-        Err(Stop::Failed(error)) => Status::error(Side::Call, error),
-    };
-    caller.frame().ax.set(status.0);
-    Ok(())
-}
+/// What a system call returns: true if its status is success, which `enter` writes.
+type Outcome = Result<bool, Stop>;
 
 /// id_nearest: returns the thread that receives a message to the destination, and its relation;
 /// for nil the caller's own id.
-fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
+fn id_nearest(caller: Ref<Thread>) -> Outcome {
     let frame = caller.frame();
     let destination = Id(frame.di.get());
     frame.si.set(NEAREST_SAME_CLAN);
@@ -72,7 +68,7 @@ fn id_nearest(caller: Ref<Thread>) -> Result<(), Stop> {
         frame.di.set(thread.id.0);
         frame.si.set(relation);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Returns the task of an id, if it is the caller's task or one of its clan. Errors: NoPartner,
@@ -83,15 +79,12 @@ fn controlled_task(caller: Ref<Thread>, id: Id) -> Result<Ref<Task>, Error> {
 
 /// fpage_unmap: an fpage of the caller's task, or ranges of a task in its clan. Preemptible: the
 /// progress and the state found so far are kept in `Thread::found` while the call is restarted.
-fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
+fn fpage_unmap(caller: Ref<Thread>) -> Outcome {
     let frame = caller.frame();
     let (mut work, range, at) = Work::resume(caller.found.take());
     let (fpage, flags) = (Fpage(frame.di.get()), frame.si.get());
-    if flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK | UNMAP_MOVE) != 0
-        || flags & UNMAP_MOVE != 0 && (flags & UNMAP_TASK == 0 || frame.r8.get() != 1)
-    {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(flags & !(UNMAP_RIGHTS | UNMAP_FLUSH | UNMAP_TASK | UNMAP_MOVE) != 0)?;
+    Error::Invalid.when(flags & UNMAP_MOVE != 0 && (flags & UNMAP_TASK == 0 || frame.r8.get() != 1))?;
     if flags & UNMAP_TASK != 0 {
         return unmap_ranges(caller, work, (range, at));
     }
@@ -110,7 +103,7 @@ fn fpage_unmap(caller: Ref<Thread>) -> Result<(), Stop> {
 
 /// Unmaps the ranges of the caller's record, from `place` on: the number of a range, and an
 /// address in it. The record is read again after a restart.
-fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Result<(), Stop> {
+fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Outcome {
     let frame = caller.frame();
     let task = controlled_task(caller, Id(frame.dx.get()))?;
     let (count, utcb) = (frame.r8.get(), caller.utcb().ok_or(Error::Invalid)?);
@@ -145,28 +138,28 @@ fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begi
 
 /// Ends an unmap: returns the page state found to the caller, or, if the call is restarted, keeps
 /// progress and state (`kept`, made by `Work::keep`).
-fn report_state(caller: Ref<Thread>, done: Result<(), Stop>, kept: u64) -> Result<(), Stop> {
+fn report_state(caller: Ref<Thread>, done: Done, kept: u64) -> Outcome {
     match done {
         Ok(()) => caller.frame().di.set(Work::resume(kept).0.state()),
         Err(Stop::Restart) => caller.found.set(kept),
         Err(Stop::Failed(_)) => {}
     }
-    done
+    done.map(|()| true)
 }
 
 /// thread_switch: donates the CPU to a thread, or yields (nil).
-fn thread_switch(caller: Ref<Thread>) -> Result<(), Stop> {
+fn thread_switch(caller: Ref<Thread>) -> Outcome {
     let to = match Id(caller.frame().di.get()) {
         Id::NIL => None,
         id => Some(thread::find(id).ok_or(Error::NoPartner)?),
     };
     sched::switch_to(to);
-    Ok(())
+    Ok(true)
 }
 
 /// thread_schedule: returns a thread's scheduling parameters and state, and sets those that the
 /// mask names. Everything is checked before anything is set. Errors: NoPartner, Denied, Invalid.
-fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
+fn thread_schedule(caller: Ref<Thread>) -> Outcome {
     const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
     let frame = caller.frame();
     let thread = thread::controlled(caller, thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?)?;
@@ -196,34 +189,21 @@ fn thread_schedule(caller: Ref<Thread>) -> Result<(), Stop> {
     if mask & SCHEDULE_PROCESSOR != 0 {
         sched::migrate(thread, processor as u8);
     }
-    Ok(())
+    Ok(true)
 }
 
-/// task_new: creates or deletes a task, or hands over the right to create tasks.
-fn task_new(caller: Ref<Thread>) -> Result<(), Stop> {
-    match task_operation(caller) {
-        // The caller was deleted with its task: it has no frame for a result.
-        Ok(false) => Ok(()),
-        result => end(caller, result.map(|_| ())),
-    }
-}
-
-/// Executes task_new. Deletes the task that has the number, if there is one, with all tasks inside
+/// task_new: deletes the task that has the number, if there is one, with all tasks inside
 /// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns false
 /// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
-fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
+fn task_new(caller: Ref<Thread>) -> Outcome {
     const TASK_KIND: u64 = TASK_UPPER_HALF | TASK_SUPERVISOR;
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | TASK_KIND | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
     let (number, log2) = (TaskNumber::of(id), control >> TASK_RANGE_SHIFT & 0xff);
-    if control & !FLAGS != 0 || number < TaskNumber::FIRST_FREE || log2 > ID_TASK_BITS {
-        return Err(Error::Invalid.into());
-    }
+    Error::Invalid.when(control & !FLAGS != 0 || number < TaskNumber::FIRST_FREE || log2 > ID_TASK_BITS)?;
     if let Some(old) = task::at(number) {
-        if !caller.task.is_chief_of(old) {
-            return Err(Error::Denied.into());
-        }
+        Error::Denied.when(!caller.task.is_chief_of(old))?;
         // Its lthreads first: on other CPUs they could map faster than this unmaps.
         // SAFETY: the caller is used no more if it was among them.
         if unsafe { tasks::delete_lthreads(old) } {
@@ -242,13 +222,11 @@ fn task_operation(caller: Ref<Thread>) -> Result<bool, Stop> {
             if inner == old {
                 break;
             }
-            if preempt::poll() {
-                return Err(Stop::Restart);
-            }
+            Stop::Restart.when(preempt::poll())?;
             inner = task::innermost(old);
         }
-    } else if control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number) {
-        return Err(Error::Denied.into());
+    } else {
+        Error::Denied.when(control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number))?;
     }
     if control & TASK_INACTIVE != 0 {
         let taker = controlled_task(caller, Id(frame.dx.get()))?;

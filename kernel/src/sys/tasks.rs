@@ -11,16 +11,10 @@ use keel_abi::{call::*, fpage::*, ids::*, memory::*, Error};
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     let entry = entry(plan.number).ok_or(Error::Invalid)?;
     let user = plan.area < USER_END || (UPPER_START..UPPER_END).contains(&plan.area);
-    if plan.area % AREA_SIZE != 0 || !user {
-        return Err(Error::Invalid);
-    }
-    if entry.version.get() >= VERSION_MAX {
-        return Err(Error::Retired);
-    }
+    Error::Invalid.when(plan.area % AREA_SIZE != 0 || !user)?;
+    Error::Retired.when(entry.version.get() >= VERSION_MAX)?;
     let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
-    if nesting > MAX_NESTING || plan.chief.is_some_and(|chief| !may_give(chief, plan)) {
-        return Err(Error::Denied);
-    }
+    Error::Denied.when(nesting > MAX_NESTING || plan.chief.is_some_and(|chief| !may_give(chief, plan)))?;
     let account = open_account(account_of(plan.chief), plan.quota)?;
     build(plan, entry, account, nesting).inspect_err(|_| close_account(account, plan.chief))
 }

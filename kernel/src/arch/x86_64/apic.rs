@@ -8,8 +8,8 @@
 
 use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging};
 use super::{frequency, frequency::Reference, print::log, regs::*, x2apic::*};
-use crate::base::{facts, facts::Memory, facts::Word, Global, PhysAddr};
-use core::{arch::asm, cell::Cell};
+use crate::base::{facts, facts::Memory, facts::Word, Cell, Global, PhysAddr};
+use core::arch::asm;
 use keel_abi::{call::IRQ_MODE_EDGE, call::IRQ_MODE_LEVEL, fpage::PAGE_SIZE, ranges::Range};
 
 /// Vector of the timer.

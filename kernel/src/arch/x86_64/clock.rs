@@ -2,8 +2,7 @@
 //! Kernel time: nanoseconds since boot, from the TSC.
 
 use super::regs::*;
-use crate::base::Global;
-use core::cell::Cell;
+use crate::base::{Cell, Global};
 
 /// Precision of the conversion from ticks to nanoseconds: ns = ticks * mult >> SHIFT.
 const SHIFT: u64 = 24;

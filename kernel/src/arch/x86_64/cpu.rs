@@ -6,7 +6,7 @@ use crate::percpu::deadlines::{Deadline, Deadlines};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids, runqueue::RunQueue, runqueue::NOBODY};
 use crate::{base::*, object::thread::*};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use core::{arch::asm, cell::Cell, ptr::null_mut};
+use core::{arch::asm, ptr::null_mut};
 use keel_abi::Id;
 
 object! {
@@ -112,6 +112,8 @@ object! {
 pub const MAX: usize = 16;
 /// Bytes of a processor's kernel stack.
 pub const STACK: usize = 32 << 10;
+/// Bytes of the stack that boot runs on: copies of the memory map take most of it, some 42 KB.
+pub const BOOT_STACK: usize = 64 << 10;
 
 /// Words above the top of the kernel stack: vector, error code, ip, cs, flags, sp, ss, and one.
 const ENTRY_WORDS: u64 = 8;

@@ -5,9 +5,8 @@
 // Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
 #![allow(unused_unsafe)]
 
-use crate::base::Global;
+use crate::base::{Cell, Global};
 use core::arch::x86_64::{__cpuid, __cpuid_count};
-use core::cell::Cell;
 
 const EAX: usize = 0;
 const EBX: usize = 1;

@@ -8,8 +8,7 @@
 //! handler as if it waited; only `Cpu::current` and `Cpu::client` tell who does. The slow paths
 //! find the lock taken, and make that state what it means before they look at anything.
 
-use crate::arch::cpu::Cpu;
-use crate::arch::regs::rdtsc;
+use crate::arch::{cpu::Cpu, regs::rdtsc};
 use crate::object::thread::State;
 
 /// The end of direct calls. A client that made one is now a thread that waits for its handler,

@@ -6,8 +6,8 @@
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, tables};
 use crate::object::{thread::Flags, Kind, Thread, POOL};
 use crate::{base::*, percpu::lock};
+use core::arch::asm;
 use core::arch::x86_64::{_xgetbv, _xsetbv, _XCR_XFEATURE_ENABLED_MASK};
-use core::{arch::asm, cell::Cell};
 use keel_abi::{fpage::HALF_SHIFT, word::copy_slice, word::Word, Error};
 
 /// Largest state that is used: half a page. With the components that are used 832 bytes are the

@@ -3,8 +3,7 @@
 //! is shown there if the command line has `screen`, and in a panic, when no other processor draws.
 
 use super::{direct, paging};
-use crate::base::{facts::BOOT_MAPPED, Global, PhysAddr};
-use core::cell::Cell;
+use crate::base::{facts::BOOT_MAPPED, Cell, Global, PhysAddr};
 use keel_abi::ranges::Range;
 
 /// Where the text mode has its letters, and how many.

@@ -2,8 +2,7 @@
 //! A 16550 serial port, written by polling.
 
 use super::regs::{inb, outb};
-use crate::base::Global;
-use core::cell::Cell;
+use crate::base::{Cell, Global};
 
 /// Ports of COM1 to COM4.
 pub const COM: [u16; 4] = [0x3f8, 0x2f8, 0x3e8, 0x2e8];

@@ -4,10 +4,7 @@
 //! The caller holds the processor's own lock, and interrupts are off, except in
 //! `wait_for_interrupt` and `poll`.
 
-use super::cpu::{self, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::{fpu, paging, tables};
+use super::{cpu, cpu::Cpu, cpuid, cpuid::Feature, fpu, paging, regs::*, tables};
 use crate::object::{thread::Flags, Thread};
 use crate::{base::Ref, debugger};
 use core::arch::asm;

@@ -2,13 +2,10 @@
 //! Descriptor tables, task state segment with the port bitmap, system-call registers.
 //! The selectors are those that 64-bit Linux programs expect to see.
 
-use super::cpu::{self, cpu, Cpu};
-use super::cpuid::{self, Feature};
-use super::regs::*;
-use super::switch::{FLAGS_CLEARED, FLAGS_FIXED, FLAGS_NEED_IRET};
-use crate::base::{facts, facts::Word, nospec::nospec, Global, Ref};
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, switch::*};
+use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Ref};
 use crate::object::{io_space, Task, TaskNumber};
-use core::{arch::asm, cell::Cell, mem::offset_of};
+use core::{arch::asm, mem::offset_of};
 
 /// Kernel code.
 pub const KERNEL_CS: u16 = 0x10;
@@ -70,16 +67,18 @@ pub const FIRST_INTERRUPT: u64 = 32;
 /// `int 0x80`.
 pub const VECTOR_INT80: u64 = 0x80;
 
-/// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must
-/// start inside the first 64 KB of the segment.
-#[repr(C, align(128))]
-struct State {
-    words: [Cell<u32>; 25],
-    reserved: u16,
-    ports: Cell<u16>,
-    bitmap: [Cell<u64>; io_space::WORDS],
-    /// The processor reads one byte beyond; it must be all ones.
-    end: Cell<u64>,
+object! {
+    /// Task state segment (Intel SDM volume 3, 8.7), with the bitmap of ports behind it, which must
+    /// start inside the first 64 KB of the segment.
+    #[repr(C, align(128))]
+    struct State const () {
+        words: [Cell<u32>; 25] = [const { Cell::new(0) }; 25],
+        reserved: u16 = 0,
+        ports: Cell<u16> = Cell::new(NO_PORTS),
+        bitmap: [Cell<u64>; io_space::WORDS] = [const { Cell::new(u64::MAX) }; io_space::WORDS],
+        /// The processor reads one byte beyond; it must be all ones.
+        end: Cell<u64> = Cell::new(u64::MAX),
+    }
 }
 
 /// Where the stack pointers stand in `State::words`: for entries from user mode, and the first of
@@ -100,13 +99,7 @@ object! {
         gdt: [Cell<u64>; DESCRIPTORS] = [const { Cell::new(0) }; DESCRIPTORS],
         /// Number of the task whose ports are in the bitmap, 0 for none.
         pub ports_of: Cell<TaskNumber> = Cell::new(TaskNumber::NONE),
-        state: State = State {
-            words: [const { Cell::new(0) }; 25],
-            reserved: 0,
-            ports: Cell::new(NO_PORTS),
-            bitmap: [const { Cell::new(u64::MAX) }; io_space::WORDS],
-            end: Cell::new(u64::MAX),
-        },
+        state: State = State::new(),
         /// Of #DB; of NMI; of #DF and #MC.
         ist: [Stack<IST_STACK>; 3] = [const { Stack([const { Cell::new(0) }; IST_STACK]) }; 3],
     }
@@ -171,10 +164,7 @@ unsafe extern "C" {
     fn fatal_df();
     fn fatal_mc();
     fn vector_stubs();
-    fn page_fault_entry();
-    fn pcid_page_fault_entry();
-    fn supervisor_page_fault_entry();
-    fn supervisor_pcid_page_fault_entry();
+    static page_fault_entries: [u64; 4];
 }
 
 #[repr(C, packed)]
@@ -202,35 +192,22 @@ fn fill_idt(cpu: &Cpu) {
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
     let supervisor = facts::has_word(Word::Supervisor);
     let stack = if supervisor { ANY_LEVEL } else { 0 };
+    // SAFETY: fast.s has the table, which nothing changes.
+    let page_fault_entry = unsafe { page_fault_entries[2 * supervisor as usize + cpu.pcids.are_used() as usize] };
     for (vector, gate) in IDT.iter().enumerate() {
         let (handler, ist) = match vector {
             1 => (debug_entry as *const () as u64, 1),
             2 => (nmi_entry as *const () as u64, 2),
             8 => (fatal_df as *const () as u64, 3),
             18 => (fatal_mc as *const () as u64, 3),
-            14 if use_fast_paths() => (page_fault_entry_of(cpu.pcids.are_used(), supervisor), stack),
+            14 if use_fast_paths() => (page_fault_entry, stack),
             _ => (vector_stubs as *const () as u64 + vector as u64 * 16, stack),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
-        let low = handler & 0xffff
-            | (KERNEL_CS as u64) << 16
-            | ist << 32
-            | 0x8e << 40
-            | privilege << 45
-            | (handler >> 16 & 0xffff) << 48;
-        gate[0].set(low);
+        let kind = ist | 0x8e << 8 | privilege << 13;
+        gate[0].set(handler & 0xffff | (KERNEL_CS as u64) << 16 | kind << 32 | (handler >> 16 & 0xffff) << 48);
         gate[1].set(handler >> 32);
     }
-}
-
-fn page_fault_entry_of(pcids: bool, supervisor: bool) -> u64 {
-    let entry = match (pcids, supervisor) {
-        (false, false) => page_fault_entry,
-        (true, false) => pcid_page_fault_entry,
-        (false, true) => supervisor_page_fault_entry,
-        (true, true) => supervisor_pcid_page_fault_entry,
-    };
-    entry as *const () as u64
 }
 
 /// Whether the fast paths are used.
@@ -244,7 +221,6 @@ fn set_stack(cpu: &Cpu, word: usize, top: u64) {
 }
 
 /// Allows the ports of a task if they are in the bitmap already; otherwise the first use faults.
-#[inline]
 pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
     let loaded = cpu.tables.ports_of.get() == task.number;
     cpu.tables.state.ports.set(if loaded { PORTS_OFFSET } else { NO_PORTS });
@@ -304,7 +280,6 @@ fn is_loadable(selector: u16) -> bool {
 }
 
 /// The selectors in ds, es, fs, gs, 16 bits each from bit 0 on. Nearly always all are null.
-#[inline]
 pub fn selectors() -> u64 {
     let (ds, es, fs, gs): (u64, u64, u64, u64);
     // SAFETY: reading selectors has no effect.

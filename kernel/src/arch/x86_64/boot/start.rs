@@ -2,7 +2,7 @@
 //! Constants of start.s, and the processor's registers that stay as they are set at boot.
 
 use crate::arch::multiboot::{HEADER_FLAGS, HEADER_MAGIC};
-use crate::arch::{cpuid, cpuid::Feature, paging, regs::*};
+use crate::arch::{cpu, cpuid, cpuid::Feature, paging, regs::*};
 use core::arch::global_asm;
 
 global_asm!(
@@ -10,11 +10,13 @@ global_asm!(
     MB1_MAGIC = const HEADER_MAGIC[0],
     MB1_FLAGS = const HEADER_FLAGS,
     MB2_MAGIC = const HEADER_MAGIC[1],
+    TABLE = const paging::PRESENT | paging::WRITE,
     BIG_PAGE = const paging::PRESENT | paging::WRITE | paging::LARGE | paging::ACCESSED | paging::DIRTY,
     MSR_EFER = const MSR_EFER,
     EFER = const EFER_BITS,
     CR0 = const CR0_BITS as i32,
     CR4 = const CR4_BITS,
+    BOOT_STACK = const cpu::BOOT_STACK,
     boot = sym crate::boot::boot,
 );
 

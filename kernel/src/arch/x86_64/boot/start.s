@@ -30,30 +30,6 @@ start32:
     cld
     mov [start_argument], eax
     mov esi, ebx
-    # .bss is zero already: the loader clears all from _load_end to _boot_end.
-    mov edi, offset boot_pml4_physical
-    mov eax, offset boot_pdpt_physical + 3
-    mov [edi], eax
-    mov [edi + 256 * 8], eax
-    mov eax, offset boot_pdpt_top_physical + 3
-    mov [edi + 511 * 8], eax
-    mov edi, offset boot_pdpt_physical
-    mov eax, offset boot_pd_physical + 3
-    mov dword ptr [boot_pdpt_top_physical + 510 * 8], eax
-    mov ecx, 4
-.Lfill_pdpt: mov [edi], eax
-    add edi, 8
-    add eax, 0x1000
-    dec ecx
-    jnz .Lfill_pdpt
-    mov edi, offset boot_pd_physical
-    mov eax, {BIG_PAGE}
-    mov ecx, 4 * 512
-.Lfill_pd: mov [edi], eax
-    add edi, 8
-    add eax, 0x200000
-    dec ecx
-    jnz .Lfill_pd
 
 # Switches to long mode (Intel SDM volume 3, 9.8.5). An AP has no data segment yet, so data is read
 # through cs. CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables,
@@ -99,11 +75,9 @@ start_tables:
 .code64
 start64:
     xor eax, eax
-    mov ds, eax
-    mov es, eax
-    mov ss, eax
-    mov fs, eax
-    mov gs, eax
+    .irp segment, ds, es, ss, fs, gs
+    mov \segment, eax
+    .endr
     mov rsp, [rip + beginning]
     mov rdi, [rip + start_argument]
     xor ebp, ebp
@@ -133,13 +107,34 @@ ap_start:
 ap_end:
 
 .code64
-.section .bss.boot, "aw", @nobits
+# The tables that the boot CPU starts with: the first 4 GB one-to-one and as the direct map, and the
+# kernel's image. Rust completes them (paging.rs: finish_kernel_map).
+.section .data.boot, "aw"
 .balign 4096
 .globl boot_pml4, boot_pdpt, boot_pdpt_top, boot_pd, boot_stack_top
-boot_pml4: .skip 4096
-boot_pdpt: .skip 4096
-boot_pdpt_top: .skip 4096
-boot_pd: .skip 4 * 4096
-    .skip 32768
+boot_pml4:
+    .quad boot_pdpt_physical + {TABLE}
+    .skip 255 * 8
+    .quad boot_pdpt_physical + {TABLE}
+    .skip 254 * 8
+    .quad boot_pdpt_top_physical + {TABLE}
+boot_pdpt:
+    .irp number, 0, 1, 2, 3
+    .quad boot_pd_physical + \number * 4096 + {TABLE}
+    .endr
+    .skip 508 * 8
+boot_pdpt_top:
+    .skip 510 * 8
+    .quad boot_pd_physical + {TABLE}
+    .skip 8
+boot_pd:
+.set page, {BIG_PAGE}
+.rept 4 * 512
+    .quad page
+    .set page, page + 0x200000
+.endr
+.section .bss.boot, "aw", @nobits
+.balign 4096
+    .skip {BOOT_STACK}
 boot_stack_top:
 .text

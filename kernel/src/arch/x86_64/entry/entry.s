@@ -25,6 +25,13 @@
 # each once; fast.s says what it checks. ss is always the user's, and sp may be anything. NT is
 # clear: the gates clear it, and so does SYSCALL's mask.
 
+# Begins code that is known by its name outside, too.
+.macro symbol name, alignment=16
+.balign \alignment
+.globl \name
+\name:
+.endm
+
 # Pushes the general registers of a frame that are below rdi.
 .macro save_below_di
     .irp register, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
@@ -63,10 +70,9 @@
     popfq
 .endm
 
-# Pushes the words of an interrupt from user mode, which IRET takes: ss, sp, flags, cs, ip. r11 has
-# the flags.
-.macro push_interrupt_words sp, cs, ip
-    push USER_SS
+# Pushes the words of an interrupt, which IRET takes: ss, sp, flags, cs, ip. r11 has the flags.
+.macro push_interrupt_words sp, cs, ip, ss=USER_SS
+    push \ss
     push qword ptr \sp
     push r11
     push \cs
@@ -106,9 +112,7 @@
 
 # The entry for SYSCALL where the fast paths (fast.s) are switched off.
 # Live: rcx = user ip, r11 = user flags, all others the user's.
-.balign 16
-.globl slow_syscall_entry
-slow_syscall_entry:
+symbol slow_syscall_entry
     swapgs
     mov gs:[CPU_scratch], rsp
     find_frame
@@ -117,9 +121,7 @@ slow_syscall_entry:
 
 # Returns to user mode. The exit words in the Cpu structure were checked (switch.rs: load); the
 # other registers in the frame may have any value. Live: rax = frame to leave with.
-.balign 16
-.globl leave_to_user
-leave_to_user:
+symbol leave_to_user
     load rax, r15, r14, r13, r12, rbp, rbx, r10, r9, r8, rdx, rsi, rdi
     cmp dword ptr gs:[CPU_exit_sysret], 0
     je .Lleave_by_iret
@@ -134,19 +136,15 @@ leave_to_user:
 # Live: rax = frame; r11, rcx and rax are not loaded yet.
 .Lleave_by_iret: load rax, r11, rcx, rax
     mov rsp, gs:[CPU_stack]
-    push qword ptr gs:[CPU_exit_ss]
-    push qword ptr gs:[CPU_exit_sp]
-    push qword ptr gs:[CPU_exit_flags]
-    push qword ptr gs:[CPU_exit_cs]
-    push qword ptr gs:[CPU_exit_ip]
+    .irp word, ss, sp, flags, cs, ip
+    push qword ptr gs:[CPU_exit_\word]
+    .endr
     swapgs
     iretq
 
 # SYSCALL from 32-bit code is not offered: it raises #UD, as an undefined instruction does.
 # Live: rcx = user ip, r11 = user flags, all others the user's.
-.balign 16
-.globl compat_entry
-compat_entry:
+symbol compat_entry
     swapgs
     mov gs:[CPU_scratch], rsp
     find_frame
@@ -273,9 +271,7 @@ supervisor_exit:
 
 # #DB has a stack of its own (IST): MOV SS delays it across SYSCALL, so it may hit before swapgs and
 # before rsp is the kernel's. In the kernel it is dropped: DR6 is cleared, gs is not used.
-.balign 16
-.globl debug_entry
-debug_entry:
+symbol debug_entry
     push 0
     push VECTOR_DB
     test byte ptr [rsp + 24], 3
@@ -292,21 +288,15 @@ debug_entry:
     iretq
 
 # An NMI is ignored. It has a stack of its own, and must not use gs, which may be the user's.
-.balign 16
-.globl nmi_entry
-nmi_entry:
+symbol nmi_entry
     iretq
 
 # #DF and #MC are fatal. They have a stack of their own. gs may be the user's: the Rust function
 # does not use it.
-.balign 16
-.globl fatal_df
-fatal_df:
+symbol fatal_df
     mov edi, VECTOR_DF
     jmp .Lfatal
-.balign 16
-.globl fatal_mc
-fatal_mc:
+symbol fatal_mc
     push 0
     mov edi, VECTOR_MC
 # Live: edi = vector. Stack: error code, ip, cs, flags, sp, ss.
@@ -317,9 +307,7 @@ fatal_mc:
     ud2
 
 # One stub for each vector, 16 bytes apart. It pushes zero where the hardware pushes no error code.
-.balign 16
-.globl vector_stubs
-vector_stubs:
+symbol vector_stubs
 .set vector, 0
 .rept 256
     .balign 16
@@ -334,9 +322,7 @@ vector_stubs:
 # Halts until an interrupt was served (sched.rs: choose). sti takes effect after the next
 # instruction, so no interrupt is served between the two, which would leave the CPU halted. No lock
 # is held.
-.balign 16
-.globl wait_for_interrupt
-wait_for_interrupt:
+symbol wait_for_interrupt
     sti
     hlt
     cli
@@ -344,9 +330,7 @@ wait_for_interrupt:
 
 # Serves pending interrupts (switch.rs: poll). nop is the instruction after which sti takes effect.
 # The caller has all locks.
-.balign 16
-.globl poll_interrupts
-poll_interrupts:
+symbol poll_interrupts
     sti
     nop
     cli

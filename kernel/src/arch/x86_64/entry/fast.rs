@@ -5,17 +5,15 @@
 //! they compare in one instruction is kept so that one is enough: `Thread::state_word` beside the
 //! values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
 
-use crate::arch::cpu::{cpu, Cpu};
+use crate::arch::{cpu::cpu, cpu::Cpu, tables};
 use crate::base::{facts, facts::Word, Ref};
-use crate::object::thread::{state_word, Flags, State};
-use crate::object::{Task, Thread};
-use crate::{arch::tables, mm::space};
+use crate::{mm::space, object::thread::*, object::Task};
 use keel_abi::{call::*, memory::SharedUtcb, Id};
 
 /// Flags of threads, for the assembly.
-pub const ALIEN: u32 = Flags::ALIEN.bits();
-pub const FPU: u32 = Flags::FPU.bits();
-pub const DISPATCHED: u32 = Flags::DISPATCHED.bits();
+pub const ALIEN: u32 = Flags::ALIEN.raw();
+pub const FPU: u32 = Flags::FPU.raw();
+pub const DISPATCHED: u32 = Flags::DISPATCHED.raw();
 /// What a thread may have that waits for the answer to its fault.
 pub const OF_FAULTED: Flags = Flags::ALIEN.union(Flags::FPU).union(Flags::DISPATCHED);
 /// Flags of reply and wait for anybody.
@@ -36,18 +34,11 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
         return None;
     }
     let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
-    let state = state_word(
-        faulter.state(),
-        false,
-        faulter.cpu.get(),
-        faulter.flags.get().without(Flags::FPU | Flags::DISPATCHED) | Flags::ALIEN,
-    );
+    let flags = faulter.flags.get().without(Flags::FPU | Flags::DISPATCHED) | Flags::ALIEN;
+    let state = state_word(faulter.state(), false, faulter.cpu.get(), flags);
     let waits = state == cpu.fault_wait && faulter.partner.get() == caller.id;
-    if !waits
-        || caller.maybe_pending.get()
-        || caller.has_others(Flags::FPU)
-        || (faulter.priority.get() as u16) < cpu.preemption_threshold.get()
-    {
+    let runs_next = faulter.priority.get() as u16 >= cpu.preemption_threshold.get();
+    if !waits || !runs_next || caller.maybe_pending.get() || caller.has_others(Flags::FPU) {
         return None;
     }
     map_page(caller.task, faulter.task, utcb).then(|| {
@@ -68,36 +59,19 @@ pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) ->
 }
 
 unsafe extern "C" {
-    fn syscall_entry();
-    fn up_syscall_entry();
-    fn unscrubbed_syscall_entry();
-    fn unscrubbed_up_syscall_entry();
-    fn pcid_syscall_entry();
-    fn pcid_up_syscall_entry();
-    fn supervisor_syscall_entry();
-    fn supervisor_up_syscall_entry();
-    fn supervisor_pcid_syscall_entry();
-    fn supervisor_pcid_up_syscall_entry();
+    static syscall_entries: [u64; 10];
     fn slow_syscall_entry();
 }
 
-/// Where SYSCALL enters, once it is known how many processors there are.
+/// Where SYSCALL enters, once it is known how many processors there are. The entries that clear no
+/// registers know no PCIDs (`paging::use_pcids`).
 pub fn system_call_entry(processors: u32) -> u64 {
-    let (several, pcids) = (processors > 1, cpu().pcids.are_used());
-    let entry = match (several, facts::has_word(Word::NoClear), pcids) {
-        _ if !tables::use_fast_paths() => slow_syscall_entry,
-        _ if facts::has_word(Word::Supervisor) => match (several, pcids) {
-            (true, false) => supervisor_syscall_entry,
-            (false, false) => supervisor_up_syscall_entry,
-            (true, true) => supervisor_pcid_syscall_entry,
-            (false, true) => supervisor_pcid_up_syscall_entry,
-        },
-        (true, false, false) => syscall_entry,
-        (false, false, false) => up_syscall_entry,
-        (true, true, _) => unscrubbed_syscall_entry,
-        (false, true, _) => unscrubbed_up_syscall_entry,
-        (true, false, true) => pcid_syscall_entry,
-        (false, false, true) => pcid_up_syscall_entry,
-    };
-    entry as *const () as u64
+    if !tables::use_fast_paths() {
+        return slow_syscall_entry as *const () as u64;
+    }
+    let unscrubbed = if facts::has_word(Word::NoClear) { 2 } else { 0 };
+    let kind = if facts::has_word(Word::Supervisor) { 1 } else { unscrubbed };
+    let number = 4 * kind + 2 * cpu().pcids.are_used() as usize + (processors > 1) as usize;
+    // SAFETY: fast.s has the table, which nothing changes.
+    unsafe { syscall_entries[number] }
 }

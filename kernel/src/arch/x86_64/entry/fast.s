@@ -48,9 +48,10 @@
 # borrower only the replies to alien threads are served: for the others must_run_next compares a
 # word of which CPU_fpu_lent is the upper half.
 #
-# Defined elsewhere: the macros save, load, clear, slow_path, save_after_syscall, save_after_vector,
-# push_interrupt_words and clear_flags in entry.s; constants and offsets of fields in mod.rs, by
-# name or in braces. docs/glossary.md has alien, native, handler, chief and clan.
+# Defined elsewhere: the macros symbol, save, load, clear, slow_path, save_after_syscall,
+# save_after_vector, push_interrupt_words and clear_flags in entry.s; constants and offsets of
+# fields in mod.rs, by name or in braces. docs/glossary.md has alien, native, handler, chief and
+# clan.
 
 # rbx = TCB of the thread with the id in rdi. Refused if this CPU's cache does not have it: the
 # slow path validates the id and fills the cache. The shift leaves a slot number whatever edi is,
@@ -100,20 +101,6 @@
     jne \refused
 .endm
 
-# Check: SYSRET can return to the blocked native thread rbx, and no selector has to be loaded. Its
-# flags must have neither TF nor RF, which SYSRET would not restore properly.
-#
-# Its ip is canonical, so Intel's SYSRET cannot raise #GP in the kernel: SYSCALL saved it, and the
-# last page of the lower half is never mapped (space.rs: map), so the ip after each `syscall` is
-# canonical. Another ip that lthread_ex_regs set sets the flag BAD_IP. The other flags are those
-# that SYSCALL saved: what a pager writes into a frame passes `switch::load` before the thread
-# blocks again. Uses rax.
-.macro must_take_sysret refused
-    test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
-    jnz \refused
-    must_share_selectors rbx, \refused
-.endm
-
 # Check: the blocked thread whose frame is rbp runs 64-bit code, and no selector has to be loaded.
 # A 32-bit thread needs another exit (switch.rs: load). Uses rax.
 .macro must_be_64_bit refused
@@ -155,10 +142,20 @@
     jnz \refused
 .endm
 
-# Check: the CPU can be switched to the native thread rbx at once. Uses rax.
+# Check: the CPU can be switched to the blocked native thread rbx at once, and SYSRET can return to
+# it: no selector has to be loaded, and its flags have neither TF nor RF, which SYSRET would not
+# restore properly.
+#
+# Its ip is canonical, so Intel's SYSRET cannot raise #GP in the kernel: SYSCALL saved it, and the
+# last page of the lower half is never mapped (space.rs: map), so the ip after each `syscall` is
+# canonical. Another ip that lthread_ex_regs set sets the flag BAD_IP. The other flags are those
+# that SYSCALL saved: what a pager writes into a frame passes `switch::load` before the thread
+# blocks again. Uses rax.
 .macro must_take_message refused
     must_run_next \refused
-    must_take_sysret \refused
+    test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
+    jnz \refused
+    must_share_selectors rbx, \refused
 .endm
 
 # Check: the thread rbx is in an open wait on this CPU, and has no flag set. With `fpu` it may have
@@ -306,16 +303,17 @@
 .macro leave_to_native from, sender, locks, pcids, supervisor
     change_thread \from, \pcids, \supervisor
     mov rdi, \sender
+    resume_native \locks, \supervisor
+.endm
+
+# The end of the exit to the native thread rbx, which has its results except the status, 0: by
+# SYSRET, or to supervisor mode by a jump, which restores no flags. Those that matter there are
+# clear, as SYSCALL left them.
+.macro resume_native locks, supervisor
     mov r11, [rbx + FRAME_fs_base]
     mov rcx, [rbx + FRAME_gs_base]
     change_bases r11, rcx, \locks
     xor eax, eax
-    resume_native \supervisor
-.endm
-
-# The last instructions of the exit to the native thread rbx, which has its results: to supervisor
-# mode by a jump, which restores no flags. Those that matter there are clear, as SYSCALL left them.
-.macro resume_native supervisor
     mov rcx, [rbx + FRAME_ip]
     .if \supervisor
     cmp byte ptr [rbx + THREAD_supervisor], 0
@@ -591,12 +589,7 @@
 # an FPU state goes from here to the copy for the FPU (`unlike`).
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
     # It is in an open wait on this CPU, without flags.
-.Lreply_to_open_wait_\@: mov rdx, [rbx + {THREAD_STATE_WORD}]
-    .if \fpu
-    btr rdx, {STATE_WORD_FPU_BIT}
-    .endif
-    cmp rdx, gs:[CPU_open_wait]
-    jne \unlike
+.Lreply_to_open_wait_\@: must_be_in_open_wait \locks, \fpu, \unlike
     # The message goes to it itself. An open wait says nothing about the sender's clan.
     must_be_same_clan .Lslow_\name
     # The partner may run next, and SYSRET can return to it.
@@ -731,11 +724,7 @@
     .if \supervisor
     cmp byte ptr [rbx + THREAD_supervisor], 0
     je .Lreply_to_user_\@
-    push KERNEL_SS
-    push qword ptr [rbp + FRAME_rsp]
-    push r11
-    push KERNEL_CS
-    push rcx
+    push_interrupt_words "[rbp + FRAME_rsp]", KERNEL_CS, rcx, KERNEL_SS
     jmp .Lreply_words_are_pushed_\@
     .endif
 .Lreply_to_user_\@: push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
@@ -749,9 +738,7 @@
 # Live: rcx = user ip, r11 = user flags, rsp = user stack, gs = the user's, all others the user's.
 # `supervisor`: threads may run in supervisor mode; DIRECT: and call their handler directly.
 .macro fast_paths name, locks, clear, pcids, supervisor
-.balign 64
-.globl \name
-\name:
+symbol \name, 64
     swapgs
     mov gs:[CPU_scratch], rsp
     mov rsp, gs:[CPU_current]
@@ -945,11 +932,7 @@
     mov r9, rcx
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
-    mov r11, [rbx + FRAME_fs_base]
-    mov rcx, [rbx + FRAME_gs_base]
-    change_bases r11, rcx, 0
-    xor eax, eax
-    resume_native 1
+    resume_native 0, 1
 .Lend_direct_calls_\name: mov byte ptr gs:[{CPU_LOCK}], 0
     mov rax, r8
     jmp .Lno_direct_call_\name
@@ -1078,20 +1061,12 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
 # It takes the lock on a uniprocessor too, where it is always free.
 # Live: the hardware's words are on the kernel stack, all registers are the interrupted program's.
 .macro page_fault_path name, pcids, supervisor
-.balign 64
-.globl \name
-\name:
+symbol \name, 64
     push VECTOR_PF
-    # The fault comes from user mode; in the kernel it is a bug.
+    # The fault comes from user mode.
     test byte ptr [rsp + 24], 3
-    .if \supervisor
-    jnz .Lfault_in_user_mode_\name
-    from_ring_0 kernel_entry
-.Lfault_in_user_mode_\name:
-    .else
-    jz kernel_entry
-    .endif
-    save_after_vector
+    jz .Lfault_in_ring_0_\name
+.Lfault_in_user_mode_\name: save_after_vector
     lea rcx, [rsp - FRAME_r15]
     mov rsp, gs:[CPU_stack]
     clear_flags
@@ -1109,14 +1084,9 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
     # It is not sigma0's: the kernel serves those faults itself.
     cmp dword ptr [rbp + THREAD_task_number], TASK_SIGMA0
     je .Lfault_slow_unlocked_\name
-    .if \supervisor
     take_lock 1, rbp, .Lfault_finds_lock_held_\name
-.Lfault_ends_direct_calls_\name:
-    .else
-    take_lock 1, rbp, .Lfault_slow_unlocked_\name
-    .endif
     # The pager exists. It is in the thread's clan, or its chief: CROSS_CLAN_HANDLER is not set.
-    mov rdi, [rbp + THREAD_pager]
+.Lfault_ends_direct_calls_\name: mov rdi, [rbp + THREAD_pager]
     look_up .Lfault_slow_\name
     # The pager may run next, and SYSRET can return to it.
     must_take_message .Lfault_slow_\name
@@ -1124,13 +1094,17 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
     must_be_in_open_wait 1, 0, .Lfault_with_fpu_\name
     fault_path \pcids, \supervisor, 0
 
-    .if \supervisor
+# At ring 0 the fault is a bug of the kernel's, or a thread's in supervisor mode. Stack: as at
+# common_entry. Live: all registers are the interrupted program's.
+.Lfault_in_ring_0_\name: from_ring_0 kernel_entry
+    jmp .Lfault_in_user_mode_\name
+
 # On a uniprocessor the thread may call its handler directly, and has made no call now: then the
 # lock is as good as taken here, and its release ends the direct calls.
+# Live: as where the lock is taken.
 .Lfault_finds_lock_held_\name: cmp qword ptr gs:[CPU_direct], 0
     jne .Lfault_ends_direct_calls_\name
     jmp .Lfault_slow_unlocked_\name
-    .endif
 
 # The pager has an FPU state, or is not in an open wait.
 # Live: as at the start of fault_path.
@@ -1147,3 +1121,15 @@ page_fault_path page_fault_entry, 0, 0
 page_fault_path pcid_page_fault_entry, 1, 0
 page_fault_path supervisor_page_fault_entry, 0, 1
 page_fault_path supervisor_pcid_page_fault_entry, 1, 1
+
+# Which entry is used: system_call_entry (fast.rs) and fill_idt (tables.rs) count them.
+.pushsection .rodata
+symbol syscall_entries, 8
+    .quad up_syscall_entry, syscall_entry, pcid_up_syscall_entry, pcid_syscall_entry
+    .quad supervisor_up_syscall_entry, supervisor_syscall_entry
+    .quad supervisor_pcid_up_syscall_entry, supervisor_pcid_syscall_entry
+    .quad unscrubbed_up_syscall_entry, unscrubbed_syscall_entry
+symbol page_fault_entries, 8
+    .quad page_fault_entry, pcid_page_fault_entry
+    .quad supervisor_page_fault_entry, supervisor_pcid_page_fault_entry
+.popsection

@@ -73,8 +73,8 @@ assembly!([
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
-    STATE_WORD_FPU_BIT = const 32 + Flags::FPU.bits().ilog2(),
-    STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.bits().ilog2(),
+    STATE_WORD_FPU_BIT = const 32 + Flags::FPU.raw().ilog2(),
+    STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.raw().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
     STATE_WORD_OF_FAULTED = const !state_word(State::Inactive, true, 0, fast::OF_FAULTED) as i64,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
@@ -136,7 +136,6 @@ extern "C" fn answering_system_call() -> u64 {
     }
 }
 
-#[inline]
 fn serve(cpu: &'static Cpu) -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
