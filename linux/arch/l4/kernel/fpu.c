@@ -202,12 +202,20 @@ union fpregs_state *l4_fpu_fetch(struct task_struct *task)
 	return regs;
 }
 
-/* Stores the task's buffer into its lthread. Returns -EINVAL if the micro-kernel refuses it. */
+/*
+ * Stores the task's buffer into its lthread, or the server thread if it is that one's program.
+ * Returns -EINVAL if the micro-kernel refuses it.
+ */
 int l4_fpu_store(struct task_struct *task)
 {
 	task->thread.fpu.stale = false;
-	return l4_fpu_transfer(l4_fpu_thread(task), task->thread.fpu.regs, KEEL_EX_FPU_SET) ?
-	       -EINVAL : 0;
+	if (task->mm->context.inside)
+		l4_inside_take();
+	if (l4_fpu_transfer(l4_fpu_thread(task), task->thread.fpu.regs, KEEL_EX_FPU_SET))
+		return -EINVAL;
+	if (task->mm->context.inside)
+		this_cpu_write(l4_fpu_own, true);
+	return 0;
 }
 
 /* Allocates the buffer of the current thread, which goes into the server. May sleep. */
@@ -226,12 +234,7 @@ int l4_fpu_load(void)
 
 	if (!fpu->stale)
 		l4_fpu_reset(fpu->regs);
-	if (l4_fpu_load_registers(&fpu->regs->xsave))
-		return 0;
-	if (l4_fpu_store(current))
-		return -EINVAL;
-	this_cpu_write(l4_fpu_own, true);
-	return 0;
+	return l4_fpu_load_registers(&fpu->regs->xsave) ? 0 : l4_fpu_store(current);
 }
 
 /* Saves the current thread's state, which is the server thread's, before another thread runs. */

@@ -76,25 +76,32 @@ void l4_inside_store_base(void)
 	asm volatile("rdfsbase %0" : "=r" (current->thread.frame->fs_base));
 }
 
-/*
- * Loads what the server thread's registers have of the current thread besides its frame, if that
- * was not done. Returns false, and has killed it, if that is not possible. Interrupts are off.
- */
-bool l4_inside_load(void)
+/* Makes the server thread's registers the current thread's, but for the FPU's state. */
+void l4_inside_take(void)
 {
 	unsigned long self = keel_self(keel_server());
 
-	if (current->thread.loaded && !current->thread.fpu.stale)
-		return true;
+	if (current->thread.loaded)
+		return;
 	if (!this_cpu_read(l4_inside_ready)) {
 		keel_record()->dispatch = KEEL_DISPATCH_UPPER;
 		if (keel_ex_regs(&self, KEEL_EX_DISPATCH))
 			panic("keel: the micro-kernel passes on no system calls");
 		this_cpu_write(l4_inside_ready, true);
 	}
-	if (!current->thread.loaded)
-		l4_inside_load_base();
+	l4_inside_load_base();
 	current->thread.loaded = true;
+}
+
+/*
+ * Loads what the server thread's registers have of the current thread besides its frame, if that
+ * was not done. Returns false, and has killed it, if that is not possible. Interrupts are off.
+ */
+bool l4_inside_load(void)
+{
+	if (current->thread.loaded && !current->thread.fpu.stale)
+		return true;
+	l4_inside_take();
 	if (!l4_fpu_load())
 		return true;
 	l4_kill_current("has no FPU state", -EINVAL);
