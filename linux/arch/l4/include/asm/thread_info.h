@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The flags of each task that entry code reads: x86's header, but for its struct thread_info, which
- * lacks the generic preempt_count, and for flags by which Linux asks for what x86 alone has.
+ * The flags of each task that entry code reads: x86's header, except its struct thread_info, which
+ * lacks the generic preempt_count, and flags by which Linux asks for what x86 alone has.
  */
 #ifndef _ASM_L4_THREAD_INFO_H
 #define _ASM_L4_THREAD_INFO_H
