@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * PCI: configuration by ports (mechanism 1), and the root bridges that ACPI names.
+ * PCI: the root bridges that ACPI names. Their configuration is accessed by ports (mechanism 1), by
+ * x86's pci/common.c and pci/direct.c.
  */
 #include <linux/acpi.h>
 #include <linux/pci.h>
@@ -8,42 +9,8 @@
 #include <linux/slab.h>
 #include <asm/pci_x86.h>
 
-/* Variables that x86's direct.c shares with other access methods, which are not used here. */
-DEFINE_RAW_SPINLOCK(pci_config_lock);
-const struct pci_raw_ops *raw_pci_ops, *raw_pci_ext_ops;
-unsigned int pci_probe;
+/* x86's direct.c sets it if it finds mechanism 1 by a probe; here that is not looked for. */
 bool port_cf9_safe;
-
-int raw_pci_read(unsigned int domain, unsigned int bus, unsigned int devfn, int reg,
-		 int len, u32 *value)
-{
-	if (reg >= PCI_CFG_SPACE_SIZE)
-		return -EINVAL;
-	return pci_direct_conf1.read(domain, bus, devfn, reg, len, value);
-}
-
-int raw_pci_write(unsigned int domain, unsigned int bus, unsigned int devfn, int reg,
-		  int len, u32 value)
-{
-	if (reg >= PCI_CFG_SPACE_SIZE)
-		return -EINVAL;
-	return pci_direct_conf1.write(domain, bus, devfn, reg, len, value);
-}
-
-static int l4_pci_read_config(struct pci_bus *bus, unsigned int devfn, int reg, int len, u32 *value)
-{
-	return raw_pci_read(pci_domain_nr(bus), bus->number, devfn, reg, len, value);
-}
-
-static int l4_pci_write_config(struct pci_bus *bus, unsigned int devfn, int reg, int len, u32 value)
-{
-	return raw_pci_write(pci_domain_nr(bus), bus->number, devfn, reg, len, value);
-}
-
-static struct pci_ops l4_pci_config_ops = {
-	.read = l4_pci_read_config,
-	.write = l4_pci_write_config,
-};
 
 static void l4_pci_release_root(struct acpi_pci_root_info *info)
 {
@@ -51,7 +18,7 @@ static void l4_pci_release_root(struct acpi_pci_root_info *info)
 }
 
 static struct acpi_pci_root_ops l4_pci_root_ops = {
-	.pci_ops = &l4_pci_config_ops,
+	.pci_ops = &pci_root_ops,
 	.release_info = l4_pci_release_root,
 };
 

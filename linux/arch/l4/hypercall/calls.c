@@ -258,28 +258,14 @@ unsigned long keel_task_new(unsigned long *task, unsigned long flags, unsigned l
 	return status;
 }
 
-/*
- * Unmaps the ranges in the UTCB's record. A function of its own, because a call of memcpy() after
- * `number` is set would clobber r8.
- */
-static unsigned long keel_unmap_recorded(unsigned long task, unsigned int count)
-{
-	unsigned long status = KEEL_CALL_FPAGE_UNMAP;
-	unsigned long fpage = 0, flags = KEEL_UNMAP_TASK;
-	register unsigned long number asm("r8") = count;
-
-	asm volatile("syscall"
-		     : "+a" (status), "+D" (fpage), "+S" (flags), "+d" (task), "+r" (number)
-		     : : "rcx", "r11", "r9", "r10", "memory");
-	return status;
-}
-
 /* Unmaps ranges in a task, except for the rights in the low bits of their addresses. */
 unsigned long keel_unmap(unsigned long task, const struct keel_unmap_range *ranges,
 			 unsigned int count)
 {
+	unsigned long registers[8] = { 0, KEEL_UNMAP_TASK, task, count };
+
 	memcpy(keel_utcb(keel_server())->record, ranges, count * sizeof(*ranges));
-	return keel_unmap_recorded(task, count);
+	return keel_syscall(KEEL_CALL_FPAGE_UNMAP, registers);
 }
 
 /* Moves what a task has mapped in the 2 MB at `from` to `to`, or unmaps it. */

@@ -11,6 +11,7 @@
 #include <linux/delay.h>
 #include <asm/alternative.h>
 #include <asm/archrandom.h>
+#include <asm/cpu.h>
 #include <asm/cpufeature.h>
 #include <asm/fpu/types.h>
 #include <asm/l4.h>
@@ -85,13 +86,9 @@ static void __init l4_read_signature(struct cpuinfo_x86 *c)
 {
 	struct cpuid_words w = l4_cpuid(1, 0);
 
-	c->x86 = (w.eax >> 8) & 0xf;
-	c->x86_model = (w.eax >> 4) & 0xf;
-	c->x86_stepping = w.eax & 0xf;
-	if (c->x86 == 0xf)
-		c->x86 += (w.eax >> 20) & 0xff;
-	if (c->x86 >= 6)
-		c->x86_model += ((w.eax >> 16) & 0xf) << 4;
+	c->x86 = x86_family(w.eax);
+	c->x86_model = x86_model(w.eax);
+	c->x86_stepping = x86_stepping(w.eax);
 	c->x86_cache_alignment = ((w.ebx >> 8) & 0xff) * 8;
 	c->x86_capability[CPUID_1_EDX] = w.edx;
 	c->x86_capability[CPUID_1_ECX] = w.ecx;

@@ -408,7 +408,8 @@ asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m)
 			l4_stub_replace(regs);
 			local_irq_disable();
 		}
-		l4_route(task, regs, &copy);
+		if (!keel_is(m, KEEL_KIND_EXCEPTION, X86_TRAP_UD) || !l4_stub_undefined(regs))
+			l4_route(task, regs, &copy);
 	} else {
 		local_irq_enable();
 		l4_exit_to_user(task, regs);

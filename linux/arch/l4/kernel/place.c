@@ -2,8 +2,8 @@
 /*
  * Where programs run that the command line names. A program is that of the file at its path when it
  * is executed. CAP_SYS_RAWIO decides, because such a program can do more than others:
- *   - keel.place=/usr/bin/APP=kernel, where Linux itself is in supervisor mode: there too, each in a
- *     space of its own. Its children are in supervisor mode until they execute another program.
+ *   - keel.place=/usr/bin/APP=kernel, where Linux itself is in supervisor mode: there too, each in
+ *     a space of its own. Its children are in supervisor mode until they execute another program.
  *   - keel.place=/usr/bin/APP=server, where Linux is in user mode: in the server's own task
  *     (kernel/inside.c), one process at a time. Its children are ordinary processes.
  */
@@ -25,7 +25,7 @@
 static char l4_placed[L4_PLACED_MAX][L4_PLACED_PATH] __ro_after_init;
 static unsigned int l4_placed_count __ro_after_init;
 
-/* One program: its absolute path and its place, of which there is one beside each place of Linux. */
+/* One program: its absolute path and its place. There is one place beside each one of Linux. */
 static int __init l4_place(char *word)
 {
 	const char *known = keel_entry ? "=kernel" : "=server";

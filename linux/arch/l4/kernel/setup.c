@@ -21,8 +21,8 @@
 #define PORTS_LOG2 16
 #define PORTS_LEAST_LOG2 1	/* no smaller block than an index port and its data port */
 
-DEFINE_PER_CPU(struct task_struct *, l4_current_task) = &init_task;
-EXPORT_PER_CPU_SYMBOL(l4_current_task);
+DEFINE_PER_CPU(struct task_struct *, current_task) = &init_task;
+EXPORT_PER_CPU_SYMBOL(current_task);
 
 unsigned long l4_image_offset;
 EXPORT_SYMBOL(l4_image_offset);

@@ -79,7 +79,7 @@ int __cpu_up(unsigned int cpu, struct task_struct *idle)
 {
 	unsigned int us;
 
-	per_cpu(l4_current_task, cpu) = idle;
+	per_cpu(current_task, cpu) = idle;
 	if (l4_reflector_create(cpu) ||
 	    keel_create(KEEL_SERVER + cpu, l4_start_secondary, task_stack_page(idle) + THREAD_SIZE,
 			keel_start->priority, cpu))

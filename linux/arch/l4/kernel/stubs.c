@@ -4,7 +4,7 @@
  * first call by an instruction comes as a message; then the instruction is replaced, if the code
  * around it is one of two kinds that compilers and the C library make:
  *
- *	mov $number, %eax; syscall		all 7 bytes
+ *	mov $number, %eax; syscall		all 7 bytes, or 9 with %rax
  *	syscall; cmp $constant, %rax		all 8 bytes, or 7 with %eax
  *
  * by a jump through a pointer, 7 bytes, which needs no register and no stack. The pointer leads to a
@@ -31,6 +31,8 @@
 
 #define LEN_SYSCALL 2
 #define LEN_MOV 5		/* mov $constant, %eax */
+#define LEN_MOV_RAX 7
+#define LEN_NOP 2		/* before the jump, in place of the longer one */
 #define LEN_JMP 7		/* jmp *constant */
 #define LEN_CMP_RAX 6		/* cmp $constant, %rax */
 #define LEN_CMP_EAX 5
@@ -53,7 +55,7 @@ extern const struct l4_stub l4_stub_template;
 
 /* What was replaced in the only program: protected by l4_stubs_lock. The first one is the gate. */
 static DEFINE_MUTEX(l4_stubs_lock);
-static unsigned long l4_stub_places[STUBS];
+static unsigned long l4_stub_places[STUBS];	/* of the instructions, which are UD2 now, or 0 */
 static unsigned int l4_stub_count;
 static u8 l4_stub_code[2 * NEAR];
 
@@ -125,14 +127,16 @@ static unsigned long l4_stub_read(unsigned long at, unsigned long *n)
 }
 
 /*
- * Fills in a stub for the call of the current thread, whose instruction is before regs->ip. Returns
- * the place that is to be replaced, or 0 if the code is of no known kind.
+ * Fills in a stub for the call of the current thread, whose instruction is before regs->ip, and what
+ * is to replace the code before stub->back. Returns the size of that, or 0 if the code is of no
+ * known kind.
  */
-static unsigned long l4_stub_make(struct pt_regs *regs, struct l4_stub *stub)
+static unsigned int l4_stub_make(struct pt_regs *regs, struct l4_stub *stub, u8 *jump)
 {
 	static const u8 nop5[] = { BYTES_NOP5 };
 	unsigned long at = regs->ip - LEN_SYSCALL, n, start = l4_stub_read(at, &n), size;
 	const u8 *code = l4_stub_code + (at - start);
+	const u32 number = regs->orig_ax;
 
 	if (!start || code[0] != 0x0f || code[1] != 0x05)
 		return 0;
@@ -142,21 +146,29 @@ static unsigned long l4_stub_make(struct pt_regs *regs, struct l4_stub *stub)
 		memcpy(stub->after, code + LEN_SYSCALL, size);
 		stub->back = regs->ip + size;
 		regs->ip = stub->code + offsetof(struct l4_stub, after) - offsetof(struct l4_stub, before);
-		return at;
+		return LEN_SYSCALL + size;
 	}
-	if (code[-LEN_MOV] != 0xb8 || get_unaligned((u32 *)(code - LEN_MOV + 1)) != (u32)regs->orig_ax)
+	if (get_unaligned((u32 *)(code - sizeof(number))) != number)
 		return 0;
-	memcpy(stub->before, code - LEN_MOV, LEN_MOV);
+	stub->before[0] = 0xb8;
+	put_unaligned(number, (u32 *)(stub->before + 1));
 	stub->back = regs->ip;
-	return at - LEN_MOV;
+	if (code[-LEN_MOV] == 0xb8)
+		return LEN_MOV + LEN_SYSCALL;
+	if (code[-LEN_MOV_RAX] != 0x48 || code[-LEN_MOV_RAX + 1] != 0xc7 || code[-LEN_MOV_RAX + 2] != 0xc0)
+		return 0;
+	memmove(jump + LEN_NOP, jump, LEN_JMP);
+	memcpy(jump, (u8 []){ 0x66, 0x90 }, LEN_NOP);
+	return LEN_MOV_RAX + LEN_SYSCALL;
 }
 
 /* The current thread, which is in the server, made a call by an instruction. May sleep. */
 void l4_stub_replace(struct pt_regs *regs)
 {
 	struct l4_stub stub = l4_stub_template;
-	u8 jump[LEN_JMP + 1] = { 0xff, 0x24, 0x25, [LEN_JMP] = 0x90 };
-	unsigned long place, ip = regs->ip, slot;
+	u8 jump[LEN_MOV_RAX + LEN_SYSCALL] = { 0xff, 0x24, 0x25, [LEN_JMP] = 0x90 };
+	unsigned long ip = regs->ip, slot;
+	unsigned int size = 0;
 
 	if (!current->mm->context.stubs || l4_stub_count == STUBS)
 		return;
@@ -164,11 +176,11 @@ void l4_stub_replace(struct pt_regs *regs)
 	slot = l4_stub_address(l4_stub_count);
 	stub.code = slot + offsetof(struct l4_stub, before);
 	put_unaligned((u32)slot, (u32 *)(jump + 3));
-	place = nr_cpu_ids == 1 || atomic_read(&current->mm->mm_users) == 1 ?
-		l4_stub_make(regs, &stub) : 0;
-	if (place && l4_stub_write(slot, &stub, sizeof(stub)) &&
-	    l4_stub_write(place, jump, stub.back - place))
-		l4_stub_places[l4_stub_count++] = place;
+	if (nr_cpu_ids == 1 || atomic_read(&current->mm->mm_users) == 1)
+		size = l4_stub_make(regs, &stub, jump);
+	if (size && l4_stub_write(slot, &stub, sizeof(stub)) &&
+	    l4_stub_write(stub.back - size, jump, size))
+		l4_stub_places[l4_stub_count++] = stub.back == ip ? ip - LEN_SYSCALL : 0;
 	else
 		regs->ip = ip;
 	mutex_unlock(&l4_stubs_lock);
@@ -183,7 +195,7 @@ bool l4_stub_undefined(struct pt_regs *regs)
 	unsigned int i;
 
 	for (i = 1; i < l4_stub_count; i++)
-		if (l4_stub_places[i] + LEN_MOV == regs->ip) {
+		if (l4_stub_places[i] == regs->ip) {
 			regs->ip = l4_stub_address(i) + offsetof(struct l4_stub, call);
 			return true;
 		}

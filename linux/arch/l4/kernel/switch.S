@@ -13,7 +13,7 @@ SYM_CODE_START(__switch_to)
 	push_preserved
 	movq	%rsp, TASK_KSP(%rdi)
 	movq	TASK_KSP(%rsi), %rsp
-	movq	%rsi, %gs:l4_current_task
+	movq	%rsi, %gs:current_task
 	pop_preserved
 	movq	%rdi, %rax
 	ret

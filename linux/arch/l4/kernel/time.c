@@ -14,7 +14,6 @@
 #include <asm/l4.h>
 #include <asm/timex.h>
 
-#define CMOS_PORT 0x70
 #define CMOS_PORTS_LOG2 1
 #define CMOS_TIMEOUT_MS 1000
 #define TIMER_MIN_NS 1000
@@ -97,27 +96,13 @@ void __init time_init(void)
 	l4_timer_init();
 }
 
-unsigned char rtc_cmos_read(unsigned char addr)
-{
-	outb(addr, CMOS_PORT);
-	return inb(CMOS_PORT + 1);
-}
-EXPORT_SYMBOL(rtc_cmos_read);
-
-void rtc_cmos_write(unsigned char value, unsigned char addr)
-{
-	outb(addr, CMOS_PORT);
-	outb(value, CMOS_PORT + 1);
-}
-EXPORT_SYMBOL(rtc_cmos_write);
-
 /* If the server has no right over the ports, the date is the epoch's. */
 void read_persistent_clock64(struct timespec64 *now)
 {
 	struct rtc_time date;
 
 	*now = (struct timespec64){ };
-	if (keel_map_ports(CMOS_PORT, CMOS_PORTS_LOG2) &&
+	if (keel_map_ports(RTC_PORT(0), CMOS_PORTS_LOG2) &&
 	    !mc146818_get_time(&date, CMOS_TIMEOUT_MS))
 		now->tv_sec = rtc_tm_to_time64(&date);
 }

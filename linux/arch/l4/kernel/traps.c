@@ -80,18 +80,21 @@ static void l4_math_exception(struct pt_regs *regs, unsigned int vector)
 		force_sig_fault(SIGFPE, code, (void __user *)regs->ip);
 }
 
-/* What x86 logs of an exception whose signal the program does not handle, and that signal. */
-static const struct {
-	int signal;
+/*
+ * Exceptions that become signals with nothing more to find out: the signal, its code, if it has
+ * one, and what x86 logs if the program does not handle it.
+ */
+static const struct l4_exception {
+	int signal, code;
 	const char *name;
-} l4_traced[] = {
-	[X86_TRAP_DE] = { SIGFPE, "trap divide error" },
-	[X86_TRAP_BP] = { SIGTRAP, "trap int3" },
-	[X86_TRAP_UD] = { SIGILL, "trap invalid opcode" },
-	[X86_TRAP_NP] = { SIGBUS, "trap segment not present" },
-	[X86_TRAP_SS] = { SIGBUS, "trap stack segment" },
-	[X86_TRAP_GP] = { SIGSEGV, "general protection fault" },
-};
+} l4_exceptions[] = {
+	[X86_TRAP_DE] = { SIGFPE, FPE_INTDIV, "trap divide error" },
+	[X86_TRAP_BP] = { SIGTRAP, 0, "trap int3" },
+	[X86_TRAP_UD] = { SIGILL, ILL_ILLOPN, "trap invalid opcode" },
+	[X86_TRAP_NP] = { SIGBUS, 0, "trap segment not present" },
+	[X86_TRAP_SS] = { SIGBUS, 0, "trap stack segment" },
+	[X86_TRAP_GP] = { SIGSEGV, 0, "general protection fault" },
+}, l4_other_exception = { SIGSEGV };
 
 /* Returns true if a signal of the current task is to be logged. */
 bool l4_is_traced(int signal)
@@ -100,13 +103,10 @@ bool l4_is_traced(int signal)
 }
 
 /* Logs an exception as x86 does. */
-static void l4_trace_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code)
+static void l4_trace_exception(struct pt_regs *regs, const char *name, unsigned long error_code)
 {
-	if (vector >= ARRAY_SIZE(l4_traced) || !l4_traced[vector].name ||
-	    !l4_is_traced(l4_traced[vector].signal))
-		return;
-	pr_info("traps: %s[%d] %s ip:%lx sp:%lx error:%lx", current->comm, current->pid,
-		l4_traced[vector].name, regs->ip, regs->sp, error_code);
+	pr_info("traps: %s[%d] %s ip:%lx sp:%lx error:%lx", current->comm, current->pid, name,
+		regs->ip, regs->sp, error_code);
 	print_vma_addr(KERN_CONT " in ", regs->ip);
 	pr_cont("\n");
 }
@@ -118,31 +118,21 @@ static void l4_trace_exception(struct pt_regs *regs, unsigned int vector, unsign
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6)
 {
-	l4_trace_exception(regs, vector, error_code);
+	const struct l4_exception *exception = &l4_other_exception;
+
+	if (vector < ARRAY_SIZE(l4_exceptions) && l4_exceptions[vector].signal)
+		exception = &l4_exceptions[vector];
+	if (exception->name && l4_is_traced(exception->signal))
+		l4_trace_exception(regs, exception->name, error_code);
 	current->thread.trap_nr = vector;
 	current->thread.error_code = error_code;
 	switch (vector) {
-	case X86_TRAP_DE:
-		force_sig_fault(SIGFPE, FPE_INTDIV, (void __user *)regs->ip);
-		break;
 	case X86_TRAP_DB:
 		l4_debug_exception(regs, dr6);
-		break;
-	case X86_TRAP_BP:
-		force_sig(SIGTRAP);
-		break;
-	case X86_TRAP_UD:
-		if (current->mm->context.inside && l4_stub_undefined(regs))
-			break;
-		force_sig_fault(SIGILL, ILL_ILLOPN, (void __user *)regs->ip);
 		break;
 	case X86_TRAP_NM:
 		if (l4_fpu_begin(current->thread.keel_thread))
 			l4_kill_current("has no FPU state", -ENOMEM);
-		break;
-	case X86_TRAP_NP:
-	case X86_TRAP_SS:
-		force_sig(SIGBUS);
 		break;
 	case X86_TRAP_AC:
 		force_sig_fault(SIGBUS, BUS_ADRALN, NULL);
@@ -152,7 +142,10 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 		l4_math_exception(regs, vector);
 		break;
 	default:
-		force_sig(SIGSEGV);
+		if (exception->code)
+			force_sig_fault(exception->signal, exception->code, (void __user *)regs->ip);
+		else
+			force_sig(exception->signal);
 	}
 }
 

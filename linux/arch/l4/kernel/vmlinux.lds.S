@@ -29,8 +29,6 @@ SECTIONS
 		KPROBES_TEXT
 		IRQENTRY_TEXT
 		SOFTIRQENTRY_TEXT
-		*(.fixup)
-		*(.gnu.warning)
 		/* Feature tests always run here, because no alternatives are patched. */
 		*(.altinstr_aux)
 	} :image

@@ -360,7 +360,8 @@ static __always_inline bool l4_put_alone(unsigned long *maps, unsigned long addr
 }
 
 /* Builds the items of a fault and returns their number. The caller is in a walk section. */
-static noinline unsigned int l4_put_items(unsigned long *maps, unsigned long address, unsigned long right)
+static noinline unsigned int l4_put_items(unsigned long *maps, unsigned long address,
+					  unsigned long right)
 {
 	unsigned long before = pte_index(address) % AROUND, good = NO_FLAGS;
 	pte_t *ptep = l4_find_entry(address), pte;

@@ -14,26 +14,6 @@ unsigned long l4_first_pfn;
 EXPORT_SYMBOL(l4_first_pfn);
 EXPORT_SYMBOL(empty_zero_page);
 
-static pgprot_t protection_map[16] __ro_after_init = {
-	[VM_NONE] = PAGE_NONE,
-	[VM_READ] = PAGE_READONLY,
-	[VM_WRITE] = PAGE_COPY,
-	[VM_WRITE | VM_READ] = PAGE_COPY,
-	[VM_EXEC] = PAGE_READONLY_EXEC,
-	[VM_EXEC | VM_READ] = PAGE_READONLY_EXEC,
-	[VM_EXEC | VM_WRITE] = PAGE_READONLY_EXEC,
-	[VM_EXEC | VM_WRITE | VM_READ] = PAGE_READONLY_EXEC,
-	[VM_SHARED] = PAGE_NONE,
-	[VM_SHARED | VM_READ] = PAGE_READONLY,
-	[VM_SHARED | VM_WRITE] = PAGE_SHARED,
-	[VM_SHARED | VM_WRITE | VM_READ] = PAGE_SHARED,
-	[VM_SHARED | VM_EXEC] = PAGE_READONLY_EXEC,
-	[VM_SHARED | VM_EXEC | VM_READ] = PAGE_READONLY_EXEC,
-	[VM_SHARED | VM_EXEC | VM_WRITE] = PAGE_SHARED_EXEC,
-	[VM_SHARED | VM_EXEC | VM_WRITE | VM_READ] = PAGE_SHARED_EXEC,
-};
-DECLARE_VM_GET_PAGE_PROT
-
 /* The memory map begins at a multiple of the buddy allocator's largest block. */
 void __init l4_paging_init(void)
 {

@@ -208,17 +208,14 @@ static __always_inline void l4_queue_pages(struct mm_struct *mm, unsigned long p
 		l4_begin_range(mm, more + first);
 }
 
-void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep)
+void l4_unmap_queue(struct mm_struct *mm, unsigned long address, pte_t old, unsigned long keep)
 {
-	l4_queue_pages(mm, address >> PAGE_SHIFT, 1, keep);
+	if (unlikely(pte_val(old) & _PAGE_PSE))
+		l4_queue_pages(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
+	else
+		l4_queue_pages(mm, address >> PAGE_SHIFT, 1, keep);
 }
-EXPORT_SYMBOL(l4_unmap_queue_page);
-
-void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep)
-{
-	l4_queue_pages(mm, (address & PMD_MASK) >> PAGE_SHIFT, PTRS_PER_PTE, keep);
-}
-EXPORT_SYMBOL(l4_unmap_queue_large);
+EXPORT_SYMBOL(l4_unmap_queue);
 
 /* Makes an entry old. A mapped page is queued for unmapping, so that the next access faults. */
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
@@ -230,13 +227,6 @@ int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 		return 0;
 	old = l4_pte_change(vma->vm_mm, address, ptep, _PAGE_ACCESSED, 0);
 	return !!pte_young(old);
-}
-
-/* Does not flush, as on x86: until the queue is emptied, accesses are merely not noticed. */
-int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
-			   pte_t *ptep)
-{
-	return ptep_test_and_clear_young(vma, address, ptep);
 }
 
 /* Only adds rights. Bits that a walker set meanwhile stay. */
@@ -258,7 +248,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 	pmd_t old = pmdp_huge_get_and_clear(vma->vm_mm, address, pmdp);
 
 	l4_tables_freed(vma->vm_mm);
-	l4_unmap_queue_large(vma->vm_mm, address, 0);
+	l4_unmap_queue(vma->vm_mm, address, __pte(_PAGE_PSE), 0);
 	l4_unmap_flush(vma->vm_mm);
 	return old;
 }

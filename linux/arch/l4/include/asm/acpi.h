@@ -21,17 +21,10 @@ static inline void disable_acpi(void)
 	acpi_disabled = acpi_noirq = acpi_pci_disabled = 1;
 }
 
-static inline bool acpi_has_cpu_in_madt(void)
-{
-	return true;
-}
-
 /* The micro-kernel owns local APICs and their ids; here a processor's number stands for its id. */
 #define cpu_physical_id(cpu) (cpu)
-
-static inline void arch_fix_phys_package_id(int num, u32 slot)
-{
-}
+#define acpi_has_cpu_in_madt() true
+#define arch_fix_phys_package_id(num, slot) do { } while (0)
 #endif
 
 #endif

@@ -3,22 +3,10 @@
 #ifndef _ASM_L4_IO_H
 #define _ASM_L4_IO_H
 
-#include <linux/types.h>
 #include <asm/page.h>
+#include <asm/shared/io.h>
 
-#define L4_PORT_WIDTH(suffix, operand, type)					\
-static inline void out##suffix(type value, unsigned long port)			\
-{										\
-	asm volatile("out" #suffix " %" operand "0, %w1"			\
-		     : : "a" (value), "Nd" ((u16)port));			\
-}										\
-static inline type in##suffix(unsigned long port)				\
-{										\
-	type value;								\
-	asm volatile("in" #suffix " %w1, %" operand "0"				\
-		     : "=a" (value) : "Nd" ((u16)port));			\
-	return value;								\
-}										\
+#define L4_PORT_STRINGS(suffix)							\
 static inline void outs##suffix(unsigned long port, const void *from,		\
 				unsigned long count)				\
 {										\
@@ -30,17 +18,11 @@ static inline void ins##suffix(unsigned long port, void *to, unsigned long count
 	asm volatile("rep; ins" #suffix						\
 		     : "+D" (to), "+c" (count) : "d" ((u16)port) : "memory");	\
 }
-L4_PORT_WIDTH(b, "b", u8)
-L4_PORT_WIDTH(w, "w", u16)
-L4_PORT_WIDTH(l, "", u32)
-#undef L4_PORT_WIDTH
+L4_PORT_STRINGS(b)
+L4_PORT_STRINGS(w)
+L4_PORT_STRINGS(l)
+#undef L4_PORT_STRINGS
 
-#define inb inb
-#define inw inw
-#define inl inl
-#define outb outb
-#define outw outw
-#define outl outl
 #define insb insb
 #define insw insw
 #define insl insl

@@ -1,10 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef _ASM_L4_IRQ_WORK_H
-#define _ASM_L4_IRQ_WORK_H
-
-static inline bool arch_irq_work_has_interrupt(void)
-{
-	return true;
-}
-
-#endif
+/* The interrupt is a notification (kernel/smp.c: arch_irq_work_raise()). */
+#define arch_irq_work_has_interrupt() true

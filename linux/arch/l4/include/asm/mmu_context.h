@@ -16,26 +16,11 @@ static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
 {
 }
 
-static inline int arch_dup_mmap(struct mm_struct *oldmm, struct mm_struct *mm)
-{
-	return 0;
-}
-
 /* The whole space goes at once, before its pages are freed one by one. */
-static inline void arch_exit_mmap(struct mm_struct *mm)
-{
-	destroy_context(mm);
-}
-
-static inline void arch_unmap(struct mm_struct *mm, unsigned long start, unsigned long end)
-{
-}
-
-static inline bool arch_vma_access_permitted(struct vm_area_struct *vma, bool write,
-					     bool execute, bool foreign)
-{
-	return true;
-}
+#define arch_exit_mmap generic_exit_mmap
+#include <asm-generic/mm_hooks.h>
+#undef arch_exit_mmap
+#define arch_exit_mmap destroy_context
 
 #include <asm-generic/mmu_context.h>
 

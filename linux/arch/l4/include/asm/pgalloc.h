@@ -8,25 +8,10 @@
 
 pgd_t *pgd_alloc(struct mm_struct *mm);
 
-static inline void pmd_populate_kernel(struct mm_struct *mm, pmd_t *pmd, pte_t *table)
-{
-	set_pmd(pmd, __pmd(_PAGE_TABLE | __pa(table)));
-}
-
-static inline void pmd_populate(struct mm_struct *mm, pmd_t *pmd, pgtable_t table)
-{
-	set_pmd(pmd, __pmd(_PAGE_TABLE | page_to_phys(table)));
-}
-
-static inline void pud_populate(struct mm_struct *mm, pud_t *pud, pmd_t *table)
-{
-	set_pud(pud, __pud(_PAGE_TABLE | __pa(table)));
-}
-
-static inline void p4d_populate(struct mm_struct *mm, p4d_t *p4d, pud_t *table)
-{
-	set_p4d(p4d, __p4d(_PAGE_TABLE | __pa(table)));
-}
+#define pmd_populate_kernel(mm, pmd, table) set_pmd(pmd, __pmd(_PAGE_TABLE | __pa(table)))
+#define pmd_populate(mm, pmd, table) set_pmd(pmd, __pmd(_PAGE_TABLE | page_to_phys(table)))
+#define pud_populate(mm, pud, table) set_pud(pud, __pud(_PAGE_TABLE | __pa(table)))
+#define p4d_populate(mm, p4d, table) set_p4d(p4d, __p4d(_PAGE_TABLE | __pa(table)))
 
 #define __pte_free_tlb(tlb, table, address)		\
 do {							\

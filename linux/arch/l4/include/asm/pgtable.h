@@ -42,12 +42,11 @@
 #define PTRS_PER_PTE 512
 #define PGDIR_SIZE (1UL << PGDIR_SHIFT)
 #define PGDIR_MASK (~(PGDIR_SIZE - 1))
+#define USER_PTRS_PER_PGD 256
 #define PUD_SIZE (1UL << PUD_SHIFT)
 #define PUD_MASK (~(PUD_SIZE - 1))
 #define PMD_SIZE (1UL << PMD_SHIFT)
 #define PMD_MASK (~(PMD_SIZE - 1))
-#define USER_PTRS_PER_PGD 256
-#define FIRST_USER_ADDRESS 0UL
 
 /*
  * An entry of a table has both bits, that of a page one at most: a walker that takes a table for a
@@ -63,11 +62,10 @@
 #define PAGE_SHARED_EXEC __pgprot(_PAGE_READ | _PAGE_RW)
 #define PAGE_COPY __pgprot(_PAGE_READ | _PAGE_NX)
 #define PAGE_READONLY PAGE_COPY
-#define PAGE_READONLY_EXEC __pgprot(_PAGE_READ)
-#define PAGE_KERNEL \
-	__pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_NX)
-#define PAGE_KERNEL_EXEC \
-	__pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY)
+#define PAGE_COPY_EXEC __pgprot(_PAGE_READ)
+#define PAGE_READONLY_EXEC PAGE_COPY_EXEC
+#define PAGE_KERNEL __pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY | _PAGE_NX)
+#define PAGE_KERNEL_EXEC __pgprot(_PAGE_PRESENT | _PAGE_RW | _PAGE_ACCESSED | _PAGE_DIRTY)
 #define PAGE_KERNEL_RO __pgprot(_PAGE_PRESENT | _PAGE_ACCESSED | _PAGE_NX)
 
 #define VMALLOC_START 0xffffe00000000000UL
@@ -84,9 +82,8 @@
 struct mm_struct;
 struct vm_area_struct;
 
-/* Queue a page, small or of 2 MB, for unmapping, except for the rights to keep. */
-void l4_unmap_queue_page(struct mm_struct *mm, unsigned long address, unsigned long keep);
-void l4_unmap_queue_large(struct mm_struct *mm, unsigned long address, unsigned long keep);
+/* Queues the page, small or of 2 MB, of an old entry for unmapping, except for rights to keep. */
+void l4_unmap_queue(struct mm_struct *mm, unsigned long address, pte_t old, unsigned long keep);
 
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];
 extern unsigned long empty_zero_page[];
@@ -94,44 +91,46 @@ extern unsigned long empty_zero_page[];
 
 #define pte_none(p) (!pte_val(p))
 #define pte_present(p) (pte_val(p) & (_PAGE_PRESENT | _PAGE_PROTNONE))
-#define pte_write(p) (pte_val(p) & _PAGE_RW)
-#define pte_dirty(p) (pte_val(p) & _PAGE_DIRTY)
-#define pte_young(p) (pte_val(p) & _PAGE_ACCESSED)
-#define pte_special(p) (pte_val(p) & _PAGE_SPECIAL)
-#define pte_uffd_wp(p) (!!(pte_val(p) & _PAGE_UFFD_WP))
-#define pte_swp_uffd_wp(p) (!!(pte_val(p) & _PAGE_SWP_UFFD_WP))
 #define pte_huge(p) (!!(pte_val(p) & _PAGE_PSE))
 #define pte_exec(p) (!(pte_val(p) & _PAGE_NX))
 #define pte_pfn(p) ((pte_val(p) & PTE_PFN_MASK) >> PAGE_SHIFT)
 #define pte_page(p) pfn_to_page(pte_pfn(p))
 
-#define L4_PTE_CHANGE(name, op)					\
-static inline pte_t name(pte_t pte)				\
-{								\
-	return __pte(pte_val(pte) op);				\
-}
-L4_PTE_CHANGE(pte_mkwrite, | _PAGE_RW)
-L4_PTE_CHANGE(pte_wrprotect, & ~_PAGE_RW)
-L4_PTE_CHANGE(pte_mkdirty, | _PAGE_DIRTY)
-L4_PTE_CHANGE(pte_mkclean, & ~_PAGE_DIRTY)
-L4_PTE_CHANGE(pte_mkyoung, | _PAGE_ACCESSED)
-L4_PTE_CHANGE(pte_mkold, & ~_PAGE_ACCESSED)
-L4_PTE_CHANGE(pte_mkspecial, | _PAGE_SPECIAL)
-L4_PTE_CHANGE(pte_mkhuge, | _PAGE_PSE)
-L4_PTE_CHANGE(pte_mkinvalid, & ~(_PAGE_PRESENT | _PAGE_PROTNONE))
-L4_PTE_CHANGE(pte_mkuffd_wp, | _PAGE_UFFD_WP)
-L4_PTE_CHANGE(pte_clear_uffd_wp, & ~_PAGE_UFFD_WP)
-L4_PTE_CHANGE(pte_swp_mkuffd_wp, | _PAGE_SWP_UFFD_WP)
-L4_PTE_CHANGE(pte_swp_clear_uffd_wp, & ~_PAGE_SWP_UFFD_WP)
-L4_PTE_CHANGE(pte_swp_mkexclusive, | _PAGE_SWP_EXCLUSIVE)
-L4_PTE_CHANGE(pte_swp_clear_exclusive, & ~_PAGE_SWP_EXCLUSIVE)
-#undef L4_PTE_CHANGE
-
+/* Entries of large pages have the format of small ones, so each operation is for both. */
+#define L4_ENTRY_TEST(name, bit)						\
+static inline int pte_##name(pte_t pte) { return !!(pte_val(pte) & (bit)); }	\
+static inline int pmd_##name(pmd_t pmd) { return !!(pmd_val(pmd) & (bit)); }
+L4_ENTRY_TEST(write, _PAGE_RW)
+L4_ENTRY_TEST(dirty, _PAGE_DIRTY)
+L4_ENTRY_TEST(young, _PAGE_ACCESSED)
+L4_ENTRY_TEST(special, _PAGE_SPECIAL)
+L4_ENTRY_TEST(uffd_wp, _PAGE_UFFD_WP)
+L4_ENTRY_TEST(swp_uffd_wp, _PAGE_SWP_UFFD_WP)
+L4_ENTRY_TEST(swp_exclusive, _PAGE_SWP_EXCLUSIVE)
+#undef L4_ENTRY_TEST
+#define pmd_write pmd_write
+#define pmd_young pmd_young
 #define __HAVE_ARCH_PTE_SWP_EXCLUSIVE
-static inline int pte_swp_exclusive(pte_t pte)
-{
-	return !!(pte_val(pte) & _PAGE_SWP_EXCLUSIVE);
-}
+
+#define L4_ENTRY_CHANGE(name, op)						\
+static inline pte_t pte_##name(pte_t pte) { return __pte(pte_val(pte) op); }	\
+static inline pmd_t pmd_##name(pmd_t pmd) { return __pmd(pmd_val(pmd) op); }
+L4_ENTRY_CHANGE(mkwrite, | _PAGE_RW)
+L4_ENTRY_CHANGE(wrprotect, & ~_PAGE_RW)
+L4_ENTRY_CHANGE(mkdirty, | _PAGE_DIRTY)
+L4_ENTRY_CHANGE(mkclean, & ~_PAGE_DIRTY)
+L4_ENTRY_CHANGE(mkyoung, | _PAGE_ACCESSED)
+L4_ENTRY_CHANGE(mkold, & ~_PAGE_ACCESSED)
+L4_ENTRY_CHANGE(mkspecial, | _PAGE_SPECIAL)
+L4_ENTRY_CHANGE(mkhuge, | _PAGE_PSE)
+L4_ENTRY_CHANGE(mkinvalid, & ~(_PAGE_PRESENT | _PAGE_PROTNONE))
+L4_ENTRY_CHANGE(mkuffd_wp, | _PAGE_UFFD_WP)
+L4_ENTRY_CHANGE(clear_uffd_wp, & ~_PAGE_UFFD_WP)
+L4_ENTRY_CHANGE(swp_mkuffd_wp, | _PAGE_SWP_UFFD_WP)
+L4_ENTRY_CHANGE(swp_clear_uffd_wp, & ~_PAGE_SWP_UFFD_WP)
+L4_ENTRY_CHANGE(swp_mkexclusive, | _PAGE_SWP_EXCLUSIVE)
+L4_ENTRY_CHANGE(swp_clear_exclusive, & ~_PAGE_SWP_EXCLUSIVE)
+#undef L4_ENTRY_CHANGE
 
 static inline pte_t pfn_pte(unsigned long pfn, pgprot_t prot)
 {
@@ -145,16 +144,10 @@ static inline pte_t pte_modify(pte_t pte, pgprot_t prot)
 		     (pgprot_val(prot) & ~_PAGE_CHG_MASK));
 }
 
-static inline int pte_same(pte_t a, pte_t b)
-{
-	return !((pte_val(a) ^ pte_val(b)) & ~_PAGE_KEEL);
-}
+#define pte_same(a, b) (!((pte_val(a) ^ pte_val(b)) & ~_PAGE_KEEL))
 #define __HAVE_ARCH_PTE_SAME
 
-static inline void set_pte(pte_t *ptep, pte_t pte)
-{
-	WRITE_ONCE(*ptep, pte);
-}
+#define set_pte(ptep, pte) WRITE_ONCE(*(ptep), pte)
 
 /* How many small pages an entry is for. */
 static inline unsigned long l4_pte_pages(pte_t pte)
@@ -173,15 +166,6 @@ static inline unsigned long l4_pte_rights(pte_t pte)
 		return 0;
 	return KEEL_FPAGE_READ | (value & value / (_PAGE_DIRTY / _PAGE_RW) & _PAGE_RW) |
 	       (value & _PAGE_NX ? 0 : KEEL_FPAGE_EXEC);
-}
-
-static inline void l4_unmap_queue(struct mm_struct *mm, unsigned long address, pte_t old,
-				  unsigned long keep)
-{
-	if (unlikely(pte_val(old) & _PAGE_PSE))
-		l4_unmap_queue_large(mm, address, keep);
-	else
-		l4_unmap_queue_page(mm, address, keep);
 }
 
 /*
@@ -251,10 +235,7 @@ static inline pte_t ptep_get_and_clear_full(struct mm_struct *mm, unsigned long 
 }
 #define __HAVE_ARCH_PTEP_GET_AND_CLEAR_FULL
 
-static inline void pte_clear(struct mm_struct *mm, unsigned long address, pte_t *ptep)
-{
-	ptep_get_and_clear(mm, address, ptep);
-}
+#define pte_clear(mm, address, ptep) ((void)ptep_get_and_clear(mm, address, ptep))
 
 /* The mark is read after the right was removed: a page that was mapped before is then seen. */
 static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long address,
@@ -273,10 +254,7 @@ static inline void ptep_set_wrprotect(struct mm_struct *mm, unsigned long addres
 #define __HAVE_ARCH_PTEP_SET_WRPROTECT
 
 /* The entry stays until the commit, which keeps the bits that walkers set in between. */
-static inline pte_t l4_modify_prot_start(pte_t *ptep)
-{
-	return __pte(READ_ONCE(ptep->pte) & ~_PAGE_KEEL);
-}
+#define ptep_modify_prot_start(vma, address, ptep) __pte(READ_ONCE((ptep)->pte) & ~_PAGE_KEEL)
 
 static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long address, pte_t *ptep,
 					 pte_t old, pte_t pte)
@@ -285,7 +263,6 @@ static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long add
 
 	l4_pte_change(mm, address, ptep, ~noted, pte_val(pte));
 }
-#define ptep_modify_prot_start(vma, address, ptep) l4_modify_prot_start(ptep)
 #define ptep_modify_prot_commit(vma, address, ptep, old, pte) \
 	l4_modify_prot_commit((vma)->vm_mm, address, ptep, old, pte)
 #define __HAVE_ARCH_PTEP_MODIFY_PROT_TRANSACTION
@@ -293,8 +270,8 @@ static inline void l4_modify_prot_commit(struct mm_struct *mm, unsigned long add
 int ptep_test_and_clear_young(struct vm_area_struct *vma, unsigned long address,
 			      pte_t *ptep);
 #define __HAVE_ARCH_PTEP_TEST_AND_CLEAR_YOUNG
-int ptep_clear_flush_young(struct vm_area_struct *vma, unsigned long address,
-			   pte_t *ptep);
+/* Does not flush, as on x86: until the queue is emptied, accesses are merely not noticed. */
+#define ptep_clear_flush_young ptep_test_and_clear_young
 #define __HAVE_ARCH_PTEP_CLEAR_YOUNG_FLUSH
 int ptep_set_access_flags(struct vm_area_struct *vma, unsigned long address,
 			  pte_t *ptep, pte_t entry, int dirty);
@@ -314,7 +291,6 @@ L4_TABLE_LEVEL(pud, _PAGE_PRESENT)
 L4_TABLE_LEVEL(p4d, _PAGE_PRESENT)
 #undef L4_TABLE_LEVEL
 
-#define pte_ERROR(e) pr_err("bad pte %lx\n", pte_val(e))
 #define pmd_ERROR(e) pr_err("bad pmd %lx\n", pmd_val(e))
 #define pud_ERROR(e) pr_err("bad pud %lx\n", pud_val(e))
 #define pgd_ERROR(e) pr_err("bad pgd %lx\n", pgd_val(e))
@@ -325,69 +301,15 @@ L4_TABLE_LEVEL(p4d, _PAGE_PRESENT)
 #define pud_pfn(e) ((pud_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
 #define pud_page(e) pfn_to_page(pud_pfn(e))
 #define p4d_page(e) pfn_to_page((p4d_val(e) & PTE_PFN_MASK) >> PAGE_SHIFT)
+#define pmd_page_vaddr(e) ((unsigned long)pfn_to_virt(pmd_pfn(e)))
+#define pud_pgtable(e) ((pmd_t *)pfn_to_virt(pud_pfn(e)))
+#define p4d_pgtable(e) ((pud_t *)__va(p4d_val(e) & PTE_PFN_MASK))
 
-static inline unsigned long pmd_page_vaddr(pmd_t e)
-{
-	return (unsigned long)pfn_to_virt(pmd_pfn(e));
-}
-
-static inline pmd_t *pud_pgtable(pud_t e)
-{
-	return pfn_to_virt(pud_pfn(e));
-}
-
-static inline pud_t *p4d_pgtable(p4d_t e)
-{
-	return __va(p4d_val(e) & PTE_PFN_MASK);
-}
-
-static inline void update_mmu_cache(struct vm_area_struct *vma, unsigned long address,
-				    pte_t *ptep)
-{
-}
+#define update_mmu_cache(vma, address, ptep) do { } while (0)
 
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
-/* Entries of large pages have the format of small ones, so each operation is the same. */
-static inline pte_t pmd_pte(pmd_t pmd)
-{
-	return __pte(pmd_val(pmd));
-}
-
-static inline pmd_t pte_pmd(pte_t pte)
-{
-	return __pmd(pte_val(pte));
-}
-
-#define L4_PMD_TEST(name)							\
-static inline int pmd_##name(pmd_t pmd) { return !!pte_##name(pmd_pte(pmd)); }
-L4_PMD_TEST(write)
-L4_PMD_TEST(dirty)
-L4_PMD_TEST(young)
-L4_PMD_TEST(uffd_wp)
-L4_PMD_TEST(swp_uffd_wp)
-#undef L4_PMD_TEST
-
-#define L4_PMD_CHANGE(name)							\
-static inline pmd_t pmd_##name(pmd_t pmd)					\
-{										\
-	return pte_pmd(pte_##name(pmd_pte(pmd)));				\
-}
-L4_PMD_CHANGE(mkwrite)
-L4_PMD_CHANGE(wrprotect)
-L4_PMD_CHANGE(mkdirty)
-L4_PMD_CHANGE(mkclean)
-L4_PMD_CHANGE(mkyoung)
-L4_PMD_CHANGE(mkold)
-L4_PMD_CHANGE(mkhuge)
-L4_PMD_CHANGE(mkinvalid)
-L4_PMD_CHANGE(mkuffd_wp)
-L4_PMD_CHANGE(clear_uffd_wp)
-L4_PMD_CHANGE(swp_mkuffd_wp)
-L4_PMD_CHANGE(swp_clear_uffd_wp)
-#undef L4_PMD_CHANGE
-
-#define pmd_write pmd_write
-#define pmd_young pmd_young
+#define pmd_pte(pmd) __pte(pmd_val(pmd))
+#define pte_pmd(pte) __pmd(pte_val(pte))
 #define pmd_trans_huge(e) pmd_leaf(e)
 #define pfn_pmd(pfn, prot) pte_pmd(pfn_pte(pfn, prot))
 #define mk_pmd(page, prot) pfn_pmd(page_to_pfn(page), prot)
@@ -431,12 +353,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 /* The first checks what a driver maps (mm/init.c); the second is against a processor bug. */
 #define __HAVE_ARCH_PFN_MODIFY_ALLOWED
 bool pfn_modify_allowed(unsigned long pfn, pgprot_t prot);
-
-static inline bool arch_has_pfn_modify_check(void)
-{
-	return false;
-}
-
+#define arch_has_pfn_modify_check() false
 #define __pte_needs_invert(value) false
 #define l1tf_pfn_limit() ~0UL
 

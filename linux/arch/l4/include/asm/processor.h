@@ -36,7 +36,6 @@ struct cpuinfo_x86 {
 
 extern struct cpuinfo_x86 boot_cpu_data;
 #define cpu_data(cpu) boot_cpu_data
-#define current_cpu_data boot_cpu_data
 
 #define HBP_NUM 4
 #define L4_DR7 (HBP_NUM + 1)			/* after dr6 */

@@ -27,10 +27,6 @@ static __always_inline u64 l4_cycles_ordered(void)
 	return l4_cycles();
 }
 
-static inline cycles_t get_cycles(void)
-{
-	return l4_cycles();
-}
-#define get_cycles get_cycles
+#define get_cycles() ((cycles_t)l4_cycles())
 
 #endif

@@ -66,10 +66,8 @@ static inline void l4_map_end(void)
 }
 
 /* These are for user memory. mm/vmalloc.c maps and unmaps the kernel's pages itself. */
-static inline void flush_tlb_mm(struct mm_struct *mm)
-{
-	l4_unmap_flush(mm);
-}
+#define flush_tlb_mm(mm) l4_unmap_flush(mm)
+#define flush_tlb_page(vma, address) l4_unmap_flush((vma)->vm_mm)
 
 static inline void flush_tlb_range(struct vm_area_struct *vma, unsigned long start,
 				   unsigned long end)
@@ -78,11 +76,6 @@ static inline void flush_tlb_range(struct vm_area_struct *vma, unsigned long sta
 		l4_flush_moved(vma->vm_mm, start, end);
 	else
 		l4_unmap_flush(vma->vm_mm);
-}
-
-static inline void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)
-{
-	l4_unmap_flush(vma->vm_mm);
 }
 
 static inline void flush_tlb_all(void) { }

@@ -63,8 +63,6 @@ void *l4_user_place(const void __user *address, unsigned long n, unsigned long r
 
 #define user_access_begin(ptr, len) access_ok(ptr, len)
 #define user_access_end() l4_window_close()
-#define user_access_save() 0UL
-#define user_access_restore(flags) do { } while (0)
 
 /* The value is converted to the pointer's type by a cast: x86's callers rely on that. */
 #define unsafe_put_user(x, ptr, label)						\
@@ -87,13 +85,6 @@ do {										\
 do {										\
 	l4_window_close();							\
 	if (raw_copy_to_user(to, from, n))					\
-		goto label;							\
-} while (0)
-
-#define unsafe_copy_from_user(to, from, n, label)				\
-do {										\
-	l4_window_close();							\
-	if (raw_copy_from_user(to, from, n))					\
 		goto label;							\
 } while (0)
 
