@@ -107,6 +107,18 @@ def test_debian_programs_in_the_server(processors: int) -> None:
 
 
 @together("inside")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_signals_beside_other_work(processors: int) -> None:
+    """Numbers stay right while signals come and other processes, which compute too, take turns."""
+    command = """
+cp place other; ./other signals 1000 > first & (while :; do :; done) & loop=$!
+./place signals 1000; kill $loop; wait; cat first
+"""
+    result = inside(command, "/tmp/keel-tests/place", processors=processors)
+    assert (result.status, result.output) == (0, "wrong 0 0\nwrong 0 0\n"), result.error
+
+
+@together("inside")
 def test_what_one_does_to_itself() -> None:
     """A crash, an endless loop, a stack without an end, and many children: Linux and other processes go on."""
     command = """

@@ -7,6 +7,8 @@
  *				FPU and traps work in it
  *   place inside PROGRAM ADDRESS	the same with 1 where the program reads the kernel's memory
  *				at the address, and 0 where that is refused, in place of the level
+ *   place signals COUNT	computes while so many signals of a timer are handled, and prints how many
+ *				results were wrong; each handler computes, too
  *   place probe ADDRESS...	reads, writes, executes, prefetches each address and hands it to the
  *				kernel; each fault, and each call that does not refuse, is counted
  *   place forbidden		tries privileged instructions in the program
@@ -25,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -234,6 +237,42 @@ static int probe(char **addresses)
 	return held != tries;
 }
 
+static volatile int signals_left, wrong;
+
+/* The sum of a series, which is always the same; 1 if it is not. */
+static int computes_wrong(void)
+{
+	volatile double sum = 0;
+
+	for (int number = 1; number <= 1000; number++)
+		sum += 1.0 / number;
+	return sum < 7.4854708 || sum > 7.4854709;
+}
+
+static void compute_in_handler(int number)
+{
+	(void)number;
+	wrong += computes_wrong();
+	signals_left--;
+}
+
+static int signals(int count)
+{
+	struct itimerval each = { { 0, 1000 }, { 0, 1000 } }, none = { { 0, 0 }, { 0, 0 } };
+	int errors = 0;
+
+	signals_left = count;
+	signal(SIGALRM, compute_in_handler);
+	setitimer(ITIMER_REAL, &each, NULL);
+	while (signals_left > 0) {
+		errors += computes_wrong();
+		getppid();
+	}
+	setitimer(ITIMER_REAL, &none, NULL);
+	printf("wrong %d %d\n", errors, wrong);
+	return 0;
+}
+
 static int forbidden(void)
 {
 	const uint64_t lstar = 0xc0000082;
@@ -354,6 +393,8 @@ int main(int count, char **words)
 	}
 	if (count > 2 && !strcmp(words[1], "only"))
 		kernel_memory = strtoull(words[2], NULL, 16);
+	if (count > 2 && !strcmp(words[1], "signals"))
+		return signals(atoi(words[2]));
 	if (count > 2 && !strcmp(words[1], "probe"))
 		return probe(words + 2);
 	if (count > 1 && !strcmp(words[1], "forbidden"))

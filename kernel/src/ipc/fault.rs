@@ -120,7 +120,7 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
 pub fn handlers_call(thread: Ref<Thread>) {
     let (frame, calls) = (thread.frame(), thread.dispatch.get());
     let asked = frame.ax.get() & u32::MAX as u64;
-    if calls != DISPATCH_OFF && asked & CALL_HANDLER != 0 {
+    if calls != DISPATCH_OFF && calls != DISPATCH_UPPER && asked & CALL_HANDLER != 0 {
         // Its words are in its frame.
         raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_HANDLER), (0, 0));
     } else if calls > DISPATCH_UPPER && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {

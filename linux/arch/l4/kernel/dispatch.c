@@ -373,7 +373,8 @@ static noinline struct pt_regs *l4_inside_prepare(struct task_struct *task, stru
 }
 
 /* The end of serving such a thread: how it goes on. */
-static __always_inline struct pt_regs *l4_inside_next(struct task_struct *task, struct pt_regs *regs)
+static __always_inline struct pt_regs *l4_inside_next(struct task_struct *task,
+						      struct pt_regs *regs)
 {
 	l4_unmap_queued(task->mm);
 	if (likely(task->thread.loaded & !task->thread.fpu.stale &

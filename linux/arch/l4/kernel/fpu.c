@@ -501,6 +501,7 @@ static bool l4_fpu_restore_frame(void __user *buf, bool ia32_frame)
 	if (!ia32_frame && l4_fpu_load_from_frame(buf))
 		return true;
 	state = &l4_fpu_alloc(fpu)->xsave;
+	fpu->stale = true;	/* copying may sleep, and then nothing is saved to the buffer */
 	l4_fpu_reset(fpu->regs);
 	if ((ia32_frame ? l4_fpu_restore_32(state, buf) : l4_fpu_restore(state, buf)) &&
 	    !l4_fpu_store(current))

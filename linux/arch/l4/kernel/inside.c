@@ -59,7 +59,7 @@ const char *l4_inside_begin(struct mm_struct *mm)
 /* The mm's last thread has ended, or executes another program: its memory goes. */
 void l4_inside_end(struct mm_struct *mm)
 {
-	keel_unmap_all(mm->context.keel_task);
+	l4_unmap_all(mm->context.keel_task);
 	mm->context.inside = false;
 	l4_fpu_disown();
 	smp_store_release(&l4_inside_mm, NULL);

@@ -7,20 +7,21 @@
  *	mov $number, %eax; syscall		all 7 bytes, or 9 with %rax
  *	syscall; cmp $constant, %rax		all 8 bytes, or 7 with %eax
  *
- * by a jump through a pointer, 7 bytes, which needs no register and no stack. The pointer leads to a
- * stub for this place (l4_stub_template, kernel/inside_gate.S), which does what was replaced, and
+ * by a jump through a pointer, 7 bytes, which needs no register and no stack. The pointer leads to
+ * a stub for this place (l4_stub_template, kernel/inside_gate.S), which does what was replaced, and
  * calls Linux through the gate: the first word of the stubs. They are a private mapping of the
  * process, so a forked child has them, too; its gate is 0, and the stubs execute the instruction.
+ * If the program unmaps them, nothing more is replaced.
  *
  * A thread may be in the middle of what is replaced, or jump there. Of the first kind the middle is
  * the instruction itself: there the jump's address has the bytes of UD2, by the place of the stubs,
  * and l4_stub_undefined() makes the thread go on in the stub. Of the second kind it is the
  * comparison. No thread is there: whoever made this call by a message continues in the stub. A jump
  * to it is looked for in the code around, and if there may be one, nothing is replaced. On several
- * processors code changes only while the program has one thread.
+ * processors code changes only while the program has one thread. If a call found several, a signal
+ * frame may lead to its comparison, and the second kind stays as it is from then on.
  */
 #include <linux/mm.h>
-#include <linux/mman.h>
 #include <linux/mutex.h>
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
@@ -36,6 +37,7 @@
 #define LEN_JMP 7		/* jmp *constant */
 #define LEN_CMP_RAX 6		/* cmp $constant, %rax */
 #define LEN_CMP_EAX 5
+#define REX_B 0x41		/* makes it another register */
 /* How far away a jump to a replaced comparison is looked for. */
 #define NEAR 1024
 
@@ -53,11 +55,25 @@ static_assert(sizeof(struct l4_stub) == L4_STUB_SIZE);
 
 extern const struct l4_stub l4_stub_template;
 
-/* What was replaced in the only program: protected by l4_stubs_lock. The first one is the gate. */
+static const u8 l4_stub_jump[] = { 0xff, 0x24, 0x25 };	/* and the pointer's address */
+
+/* Protects all of this, which is about the only program in the server. */
 static DEFINE_MUTEX(l4_stubs_lock);
-static unsigned long l4_stub_places[STUBS];	/* of the instructions, which are UD2 now, or 0 */
-static unsigned int l4_stub_count;
+static unsigned int l4_stub_count;	/* the gate is the first one */
+static bool l4_stubs_first_kind;	/* alone is replaced */
 static u8 l4_stub_code[2 * NEAR];
+
+static int l4_stubs_mremap(const struct vm_special_mapping *mapping, struct vm_area_struct *vma)
+{
+	return -EINVAL;
+}
+
+static struct page *l4_stub_pages[L4_STUBS_SIZE / PAGE_SIZE + 1];
+static const struct vm_special_mapping l4_stubs_mapping = {
+	.name = "[keel]",
+	.pages = l4_stub_pages,
+	.mremap = l4_stubs_mremap,
+};
 
 /* Writes to the current process's memory, which it may not be able to write. */
 static bool l4_stub_write(unsigned long address, const void *from, int size)
@@ -65,21 +81,36 @@ static bool l4_stub_write(unsigned long address, const void *from, int size)
 	return access_process_vm(current, address, (void *)from, size, FOLL_FORCE | FOLL_WRITE) == size;
 }
 
-static unsigned long l4_stub_address(unsigned int index)
+/* Whether the current process has its stubs still. */
+static bool l4_stubs_are_mapped(void)
 {
-	return L4_STUBS + index * sizeof(struct l4_stub);
+	struct vm_area_struct *vma;
+	bool mapped;
+
+	mmap_read_lock(current->mm);
+	vma = vma_lookup(current->mm, L4_STUBS);
+	mapped = vma && vma_is_special_mapping(vma, &l4_stubs_mapping) &&
+		 vma->vm_end == L4_STUBS + L4_STUBS_SIZE;
+	mmap_read_unlock(current->mm);
+	return mapped;
 }
 
 /* The current process begins in the server: maps the stubs, and opens the gate. */
 void l4_stubs_begin(void)
 {
 	unsigned long gate = (unsigned long)l4_inside_gate;
+	unsigned int i;
 
 	l4_stub_count = 0;
-	if (vm_mmap(NULL, L4_STUBS, L4_STUBS_SIZE, PROT_READ | PROT_EXEC,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, 0) != L4_STUBS)
-		return;
-	if (!l4_stub_write(L4_STUBS, &gate, sizeof(gate)))
+	l4_stubs_first_kind = false;
+	for (i = 0; i < L4_STUBS_SIZE / PAGE_SIZE; i++)
+		if (!l4_stub_pages[i])
+			l4_stub_pages[i] = alloc_page(GFP_KERNEL | __GFP_ZERO | __GFP_NOFAIL);
+	mmap_write_lock(current->mm);
+	_install_special_mapping(current->mm, L4_STUBS, L4_STUBS_SIZE, VM_READ | VM_EXEC |
+				 VM_MAYREAD | VM_MAYWRITE | VM_MAYEXEC, &l4_stubs_mapping);
+	mmap_write_unlock(current->mm);
+	if (!l4_stubs_are_mapped() || !l4_stub_write(L4_STUBS, &gate, sizeof(gate)))
 		return;
 	current->mm->context.stubs = true;
 	l4_stub_count = 1;
@@ -91,6 +122,8 @@ int l4_stubs_close(void)
 	const unsigned long gate = 0;
 
 	current->mm->context.stubs = false;
+	if (!l4_stubs_are_mapped())
+		return 0;
 	return l4_stub_write(L4_STUBS, &gate, sizeof(gate)) ? 0 : -ENOMEM;
 }
 
@@ -110,7 +143,10 @@ static bool l4_stub_jump_to(const u8 *code, unsigned long n, unsigned long base,
 	return false;
 }
 
-/* Reads the code around an instruction, of its mapping only. Returns its first address, or 0. */
+/*
+ * Reads the code around an instruction, of its mapping only, which no other process shares. Returns
+ * its first address, or 0.
+ */
 static unsigned long l4_stub_read(unsigned long at, unsigned long *n)
 {
 	struct vm_area_struct *vma;
@@ -118,7 +154,8 @@ static unsigned long l4_stub_read(unsigned long at, unsigned long *n)
 
 	mmap_read_lock(current->mm);
 	vma = find_vma(current->mm, at);
-	if (vma && vma->vm_start + LEN_MOV <= at && at + LEN_JMP + 1 <= vma->vm_end) {
+	if (vma && !(vma->vm_flags & VM_SHARED) &&
+	    vma->vm_start + LEN_MOV_RAX < at && at + LEN_SYSCALL + LEN_CMP_RAX <= vma->vm_end) {
 		start = max(vma->vm_start, at - NEAR);
 		*n = min(vma->vm_end, at + NEAR) - start;
 	}
@@ -126,10 +163,19 @@ static unsigned long l4_stub_read(unsigned long at, unsigned long *n)
 	return start && !copy_from_user(l4_stub_code, (void __user *)start, *n) ? start : 0;
 }
 
+/* Returns the address of the stub to which code jumps, or 0. */
+static unsigned long l4_stub_of(const u8 *code)
+{
+	u32 stub = get_unaligned((u32 *)(code + sizeof(l4_stub_jump)));
+
+	return !memcmp(code, l4_stub_jump, sizeof(l4_stub_jump)) && stub >= L4_STUBS &&
+	       stub < L4_STUBS + L4_STUBS_SIZE && IS_ALIGNED(stub, L4_STUB_SIZE) ? stub : 0;
+}
+
 /*
- * Fills in a stub for the call of the current thread, whose instruction is before regs->ip, and what
- * is to replace the code before stub->back. Returns the size of that, or 0 if the code is of no
- * known kind.
+ * Fills in a stub for the call of the current thread, whose instruction is before regs->ip, and
+ * what is to replace the code before stub->back. Returns the size of that, or 0 if the code is of
+ * no known kind. Another thread may have replaced it meanwhile.
  */
 static unsigned int l4_stub_make(struct pt_regs *regs, struct l4_stub *stub, u8 *jump)
 {
@@ -138,14 +184,17 @@ static unsigned int l4_stub_make(struct pt_regs *regs, struct l4_stub *stub, u8 
 	const u8 *code = l4_stub_code + (at - start);
 	const u32 number = regs->orig_ax;
 
-	if (!start || code[0] != 0x0f || code[1] != 0x05)
+	if (!start)
+		return 0;
+	if (l4_stub_of(code))
+		regs->ip = l4_stub_of(code) + offsetof(struct l4_stub, after);
+	if (code[0] != 0x0f || code[1] != 0x05)
 		return 0;
 	size = code[2] == 0x48 && code[3] == 0x3d ? LEN_CMP_RAX : code[2] == 0x3d ? LEN_CMP_EAX : 0;
-	if (size && !l4_stub_jump_to(l4_stub_code, n, start, regs->ip)) {
+	if (size && !l4_stubs_first_kind && !l4_stub_jump_to(l4_stub_code, n, start, regs->ip)) {
 		memcpy(stub->before, nop5, LEN_MOV);
 		memcpy(stub->after, code + LEN_SYSCALL, size);
 		stub->back = regs->ip + size;
-		regs->ip = stub->code + offsetof(struct l4_stub, after) - offsetof(struct l4_stub, before);
 		return LEN_SYSCALL + size;
 	}
 	if (get_unaligned((u32 *)(code - sizeof(number))) != number)
@@ -153,13 +202,23 @@ static unsigned int l4_stub_make(struct pt_regs *regs, struct l4_stub *stub, u8 
 	stub->before[0] = 0xb8;
 	put_unaligned(number, (u32 *)(stub->before + 1));
 	stub->back = regs->ip;
-	if (code[-LEN_MOV] == 0xb8)
+	if (code[-LEN_MOV] == 0xb8 && code[-LEN_MOV - 1] != REX_B)
 		return LEN_MOV + LEN_SYSCALL;
-	if (code[-LEN_MOV_RAX] != 0x48 || code[-LEN_MOV_RAX + 1] != 0xc7 || code[-LEN_MOV_RAX + 2] != 0xc0)
+	if (memcmp(code - LEN_MOV_RAX, (u8 []){ 0x48, 0xc7, 0xc0 }, 3))
 		return 0;
 	memmove(jump + LEN_NOP, jump, LEN_JMP);
 	memcpy(jump, (u8 []){ 0x66, 0x90 }, LEN_NOP);
 	return LEN_MOV_RAX + LEN_SYSCALL;
+}
+
+/* Writes a stub, and what leads to it, if that is in one page: so no thread sees a part of it. */
+static bool l4_stub_put(unsigned long address, const struct l4_stub *stub, const u8 *jump,
+			unsigned int size)
+{
+	unsigned long place = stub->back - size;
+
+	return size && !((place ^ (stub->back - 1)) & PAGE_MASK) && l4_stubs_are_mapped() &&
+	       l4_stub_write(address, stub, sizeof(*stub)) && l4_stub_write(place, jump, size);
 }
 
 /* The current thread, which is in the server, made a call by an instruction. May sleep. */
@@ -167,22 +226,28 @@ void l4_stub_replace(struct pt_regs *regs)
 {
 	struct l4_stub stub = l4_stub_template;
 	u8 jump[LEN_MOV_RAX + LEN_SYSCALL] = { 0xff, 0x24, 0x25, [LEN_JMP] = 0x90 };
-	unsigned long ip = regs->ip, slot;
-	unsigned int size = 0;
+	unsigned long address;
+	unsigned int size;
 
-	if (!current->mm->context.stubs || l4_stub_count == STUBS)
+	if (!current->mm->context.stubs)
 		return;
 	mutex_lock(&l4_stubs_lock);
-	slot = l4_stub_address(l4_stub_count);
-	stub.code = slot + offsetof(struct l4_stub, before);
-	put_unaligned((u32)slot, (u32 *)(jump + 3));
-	if (nr_cpu_ids == 1 || atomic_read(&current->mm->mm_users) == 1)
-		size = l4_stub_make(regs, &stub, jump);
-	if (size && l4_stub_write(slot, &stub, sizeof(stub)) &&
-	    l4_stub_write(stub.back - size, jump, size))
-		l4_stub_places[l4_stub_count++] = stub.back == ip ? ip - LEN_SYSCALL : 0;
-	else
-		regs->ip = ip;
+	address = L4_STUBS + l4_stub_count * sizeof(stub);
+	stub.code = address + offsetof(struct l4_stub, before);
+	put_unaligned((u32)address, (u32 *)(jump + sizeof(l4_stub_jump)));
+	if (l4_stub_count == STUBS)
+		goto out;
+	if (nr_cpu_ids > 1 && atomic_read(&current->mm->mm_users) > 1) {
+		l4_stubs_first_kind = true;
+		goto out;
+	}
+	size = l4_stub_make(regs, &stub, jump);
+	if (l4_stub_put(address, &stub, jump, size)) {
+		l4_stub_count++;
+		if (stub.back != regs->ip)
+			regs->ip = address + offsetof(struct l4_stub, after);
+	}
+out:
 	mutex_unlock(&l4_stubs_lock);
 }
 
@@ -192,12 +257,13 @@ void l4_stub_replace(struct pt_regs *regs)
  */
 bool l4_stub_undefined(struct pt_regs *regs)
 {
-	unsigned int i;
+	unsigned long stub;
+	u8 code[LEN_JMP];
 
-	for (i = 1; i < l4_stub_count; i++)
-		if (l4_stub_places[i] == regs->ip) {
-			regs->ip = l4_stub_address(i) + offsetof(struct l4_stub, call);
-			return true;
-		}
-	return false;
+	if (copy_from_user(code, (void __user *)(regs->ip - LEN_MOV), LEN_JMP))
+		return false;
+	stub = l4_stub_of(code);
+	if (stub)
+		regs->ip = stub + offsetof(struct l4_stub, call);
+	return stub;
 }

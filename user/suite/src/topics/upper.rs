@@ -365,8 +365,8 @@ fn natives() -> Outcome {
     Ok(())
 }
 
-/// The number of a system call that L4 does not have.
-const FOREIGN: u64 = 39;
+/// The number of a system call that L4 does not have; for alien threads it is a message of their own.
+const FOREIGN: u64 = CALL_HANDLER | 39;
 
 extern "C" fn foreign_calls(_: u64) -> ! {
     // SAFETY: the kernel, or the worker, lets the thread go on after it.
