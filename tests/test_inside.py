@@ -101,7 +101,8 @@ os.execv("/bin/echo", ["echo", "executed"])
 @pytest.mark.parametrize("processors", [1, 2])
 def test_debian_programs_in_the_server(processors: int) -> None:
     """Unmodified: an interpreter that is linked at 4 MB, and a shell."""
-    command = f"cat > script.py <<'END'\n{PYTHON}\nEND\npython3 script.py; bash -c 'for n in 1 2 3; do (exit $n); echo $?; done | sort -r'"
+    shell = "bash -c 'for n in 1 2 3; do (exit $n); echo $?; done | sort -r'"
+    command = f"cat > script.py <<'END'\n{PYTHON}\nEND\npython3 script.py; {shell}"
     result = inside(command, "/usr/bin/python3.11", "/bin/bash", processors=processors)
     assert (result.status, result.output) == (0, "1 cba\nalarm\n499500\nforked True\nexecuted\n3\n2\n1\n"), result.error
 

@@ -101,7 +101,9 @@ def test_only_who_may_use_ports_is_in_supervisor_mode() -> None:
 def test_a_32_bit_program_is_not_in_supervisor_mode() -> None:
     """There is no 32-bit code in supervisor mode: the program is an ordinary process, and Linux says why."""
     options = ["--place", f"{GUEST_DIRECTORY}/place32=kernel"]
-    result = placed("./place32 && dmesg | grep -c 'is an ordinary process: it is a 32-bit program'", *options, programs=("place32",))
+    result = placed(
+        "./place32 && dmesg | grep -c 'is an ordinary process: it is a 32-bit program'", *options, programs=("place32",)
+    )
     assert (result.status, result.output) == (0, "32 bits, level 3\n1\n"), result.error
 
 

@@ -76,7 +76,7 @@ void l4_inside_store_base(void)
 	asm volatile("rdfsbase %0" : "=r" (current->thread.frame->fs_base));
 }
 
-/* Makes the server thread's registers the current thread's, but for the FPU's state. */
+/* Makes the server thread's registers the current thread's, except the FPU's state. */
 void l4_inside_take(void)
 {
 	unsigned long self = keel_self(keel_server());

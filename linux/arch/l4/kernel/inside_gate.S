@@ -16,9 +16,9 @@
 
 	.text
 /*
- * Runs a program, from its registers in rdi on, until it is not in the server any more. Linux serves
- * its calls and what else stops it in l4_inside_call() and l4_inside_event(), which return its
- * registers when it is to go on, or NULL.
+ * Runs a program, from its registers in rdi on, until it is not in the server any more. Linux
+ * serves its calls and what else stops it in l4_inside_call() and l4_inside_event(), which return
+ * its registers when it is to go on, or NULL.
  */
 SYM_CODE_START(l4_inside_run)
 	push_preserved

@@ -21,6 +21,8 @@
  * processors code changes only while the program has one thread. If a call found several, a signal
  * frame may lead to its comparison, and the second kind stays as it is from then on.
  */
+#include <linux/hash.h>
+#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/sched/mm.h>
@@ -38,6 +40,7 @@
 #define LEN_CMP_RAX 6		/* cmp $constant, %rax */
 #define LEN_CMP_EAX 5
 #define REX_B 0x41		/* makes it another register */
+#define UNKNOWN 64
 /* How far away a jump to a replaced comparison is looked for. */
 #define NEAR 1024
 
@@ -62,6 +65,8 @@ static DEFINE_MUTEX(l4_stubs_lock);
 static unsigned int l4_stub_count;	/* the gate is the first one */
 static bool l4_stubs_first_kind;	/* alone is replaced */
 static u8 l4_stub_code[2 * NEAR];
+/* Places that are of no known kind, by a hash: they are not read again. Read without the lock. */
+static unsigned long l4_stubs_unknown[UNKNOWN];
 
 static int l4_stubs_mremap(const struct vm_special_mapping *mapping, struct vm_area_struct *vma)
 {
@@ -103,6 +108,7 @@ void l4_stubs_begin(void)
 
 	l4_stub_count = 0;
 	l4_stubs_first_kind = false;
+	memset(l4_stubs_unknown, 0, sizeof(l4_stubs_unknown));
 	for (i = 0; i < L4_STUBS_SIZE / PAGE_SIZE; i++)
 		if (!l4_stub_pages[i])
 			l4_stub_pages[i] = alloc_page(GFP_KERNEL | __GFP_ZERO | __GFP_NOFAIL);
@@ -226,10 +232,10 @@ void l4_stub_replace(struct pt_regs *regs)
 {
 	struct l4_stub stub = l4_stub_template;
 	u8 jump[LEN_MOV_RAX + LEN_SYSCALL] = { 0xff, 0x24, 0x25, [LEN_JMP] = 0x90 };
-	unsigned long address;
+	unsigned long address, *unknown = &l4_stubs_unknown[hash_long(regs->ip, ilog2(UNKNOWN))];
 	unsigned int size;
 
-	if (!current->mm->context.stubs)
+	if (!current->mm->context.stubs || READ_ONCE(*unknown) == regs->ip)
 		return;
 	mutex_lock(&l4_stubs_lock);
 	address = L4_STUBS + l4_stub_count * sizeof(stub);
@@ -242,6 +248,8 @@ void l4_stub_replace(struct pt_regs *regs)
 		goto out;
 	}
 	size = l4_stub_make(regs, &stub, jump);
+	if (!size)
+		WRITE_ONCE(*unknown, regs->ip);
 	if (l4_stub_put(address, &stub, jump, size)) {
 		l4_stub_count++;
 		if (stub.back != regs->ip)

@@ -365,12 +365,12 @@ fn natives() -> Outcome {
     Ok(())
 }
 
-/// The number of a system call that L4 does not have; for alien threads it is a message of their own.
-const FOREIGN: u64 = CALL_HANDLER | 39;
+/// The number of a system call that L4 does not have. An alien thread could send a message by it.
+const ANOTHER_SYSTEMS: u64 = CALL_HANDLER | 39;
 
-extern "C" fn foreign_calls(_: u64) -> ! {
+extern "C" fn calls_of_another_system(_: u64) -> ! {
     // SAFETY: the kernel, or the worker, lets the thread go on after it.
-    unsafe { core::arch::asm!("syscall", in("rax") FOREIGN, lateout("rax") _, out("rcx") _, out("r11") _) };
+    unsafe { core::arch::asm!("syscall", in("rax") ANOTHER_SYSTEMS, lateout("rax") _, out("rcx") _, out("r11") _) };
     park()
 }
 
@@ -383,13 +383,13 @@ fn calls_by_half() -> Outcome {
     same!("from the upper half", (called.tag.kind(), called.from), (KIND_USER, fault.from));
     remove(fault.from)?;
     flush(PLACE, 12)?;
-    let id = Spawn::watched(foreign_calls, 0).create()?;
+    let id = Spawn::watched(calls_of_another_system, 0).create()?;
     switch_calls(id, DISPATCH_UPPER)?;
     thread::act(id, EX_START)?;
     let called = wait(Timeout::Never)?;
     same!("kind, gate", (called.tag.kind(), called.tag.label() as u64), (KIND_SYSCALL, GATE_SYSCALL));
-    same!("sender, number", (called.from, called.words[0]), (id, FOREIGN));
-    same!("its registers", (called.tag.words(), field(offset_of!(Frame, ax))), (FRAME_TAG.words(), FOREIGN));
+    same!("sender, number", (called.from, called.words[0]), (id, ANOTHER_SYSTEMS));
+    same!("its registers", (called.tag.words(), field(offset_of!(Frame, ax))), (FRAME_TAG.words(), ANOTHER_SYSTEMS));
     let slept = send_and_wait(id, Message::label(0), Timeout::Zero, Timeout::Never)?;
     same!("of L4's, from there", (slept.tag.kind(), slept.words[0] & CALL_MASK), (KIND_SYSCALL, CALL_IPC));
     switch_calls(id, DISPATCH_ON)?;
