@@ -32,6 +32,8 @@ DEFINE_PER_CPU(struct keel_message, l4_inside_message);
 /* This processor's server thread asks the micro-kernel for KEEL_DISPATCH_UPPER. */
 static DEFINE_PER_CPU(bool, l4_inside_ready);
 
+DEFINE_STATIC_KEY_FALSE(l4_inside_used);
+
 /* The only mm that is in the server's task; changed by CMPXCHG. */
 static struct mm_struct *l4_inside_mm;
 
@@ -53,6 +55,7 @@ const char *l4_inside_begin(struct mm_struct *mm)
 	mm->context.keel_task = keel_own_task();
 	l4_fpu_prepare();
 	l4_stubs_begin();
+	static_branch_enable(&l4_inside_used);
 	return NULL;
 }
 

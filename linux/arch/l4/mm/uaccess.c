@@ -10,9 +10,14 @@
  * table waits for its end (mm/tlb.c), so the section has no sleep, no fault and no flush. The
  * functions may be called in process context, and with page faults disabled also in atomic and
  * interrupt context.
+ *
+ * The memory of a program in the server (kernel/inside.c) is in the server's space. It is copied
+ * directly as far as it is mapped there, and by the walk from the first fault on. The page of the
+ * fault is mapped when the program goes on, so that the next copy does not fault.
  */
 #include <linux/export.h>
 #include <linux/futex.h>
+#include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/sched/signal.h>
@@ -277,15 +282,59 @@ static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, 
 }
 
 /*
+ * The current thread is in the server (kernel/inside.c): its memory is in this space, where it is
+ * mapped. Copies until a fault, and returns the bytes that are left. What is mapped is young, and
+ * dirty if it can be written, so that nothing has to be marked.
+ */
+static unsigned long l4_copy_plain(unsigned long address, void *kernel, unsigned long n,
+				   unsigned long right)
+{
+	void *to = right & KEEL_FPAGE_WRITE ? (void *)address : kernel;
+	const void *from = right & KEEL_FPAGE_WRITE ? kernel : (void *)address;
+	unsigned long words = n / sizeof(long), bytes = n % sizeof(long);
+
+	asm volatile("1:	rep movsq\n"
+		     "	movq %[bytes], %%rcx\n"
+		     "2:	rep movsb\n"
+		     "3:	movq %%rcx, %[bytes]\n"
+		     "	xorl %%ecx, %%ecx\n"
+		     "4:\n"
+		     _ASM_EXTABLE(1b, 4b)
+		     _ASM_EXTABLE(2b, 3b)
+		     : "+D" (to), "+S" (from), "+c" (words), [bytes] "+r" (bytes) : : "memory");
+	return words * sizeof(long) + bytes;
+}
+
+/* A page of the current thread's is to be mapped before it goes on, as after a fault of its own. */
+static void l4_map_later(unsigned long address, unsigned long right)
+{
+	if (!in_task())
+		return;
+	current->thread.fault_address = address;
+	current->thread.fault_rights = right;
+	current->thread.resume_action = L4_RESUME_MAPPINGS;
+}
+
+/*
  * Copies n bytes, by page-sized parts, and returns the bytes that could not be copied. Each part
  * has a walk section of its own, so that other processors do not wait for the whole copy.
  */
 static __always_inline unsigned long l4_copy_user(unsigned long address, void *kernel,
 						  unsigned long n, unsigned long right)
 {
-	unsigned long part;
+	unsigned long part, left;
 	bool done;
 
+	if (static_branch_unlikely(&l4_inside_used) && current->mm &&
+	    current->mm->context.inside && address < TASK_SIZE_MAX - n) {
+		left = l4_copy_plain(address, kernel, n, right);
+		if (likely(!left))
+			return 0;
+		kernel += n - left;
+		address += n - left;
+		n = left;
+		l4_map_later(address, right);
+	}
 	for (;;) {
 		part = min(n, PAGE_SIZE);
 		l4_walk_begin();

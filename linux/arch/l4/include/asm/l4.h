@@ -3,6 +3,7 @@
 #ifndef _ASM_L4_L4_H
 #define _ASM_L4_L4_H
 
+#include <linux/jump_label.h>
 #include <linux/types.h>
 #include <linux/pgtable.h>
 #include <linux/sched.h>
@@ -39,6 +40,7 @@ void l4_fpu_put_away(void);
 void l4_fpu_disown(void);
 
 /* kernel/inside.c, kernel/inside_gate.S: programs in the server's own task */
+DECLARE_STATIC_KEY_FALSE(l4_inside_used);	/* since the first program was there */
 asmlinkage void l4_inside_run(struct pt_regs *regs);
 asmlinkage struct pt_regs *l4_inside_call(void);
 asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m);
