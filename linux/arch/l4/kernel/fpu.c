@@ -218,12 +218,6 @@ int l4_fpu_store(struct task_struct *task)
 	return 0;
 }
 
-/* Allocates the buffer of the current thread, which goes into the server. May sleep. */
-void l4_fpu_prepare(void)
-{
-	l4_fpu_alloc(&current->thread.fpu);
-}
-
 /*
  * Makes the current thread's state the server thread's, which then has one of its own: with one
  * that it borrows the program would change another's. Returns 0 or -EINVAL. Interrupts are off.

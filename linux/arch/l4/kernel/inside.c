@@ -14,10 +14,10 @@
  * Such a program can do anything to Linux, but nothing to the micro-kernel and to native tasks.
  * Therefore CAP_SYS_RAWIO decides.
  */
-#include <linux/linkage.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
+#include <asm/fpu/api.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>
 #include <asm/processor-flags.h>
@@ -53,7 +53,7 @@ const char *l4_inside_begin(struct mm_struct *mm)
 		return "another one is in the server";
 	mm->context.inside = true;
 	mm->context.keel_task = keel_own_task();
-	l4_fpu_prepare();
+	l4_fpu_fetch(current);	/* so that it has a buffer */
 	l4_stubs_begin();
 	static_branch_enable(&l4_inside_used);
 	return NULL;
@@ -76,7 +76,8 @@ void l4_inside_load_base(void)
 
 void l4_inside_store_base(void)
 {
-	asm volatile("rdfsbase %0" : "=r" (current->thread.frame->fs_base));
+	if (current->thread.loaded)
+		asm volatile("rdfsbase %0" : "=r" (current->thread.frame->fs_base));
 }
 
 /* Makes the server thread's registers the current thread's, except the FPU's state. */

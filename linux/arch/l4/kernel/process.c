@@ -62,8 +62,7 @@ static int l4_copy_registers(struct task_struct *task, const struct kernel_clone
 {
 	struct keel_frame *frame = task->thread.frame;
 
-	if (current->thread.loaded)
-		l4_inside_store_base();
+	l4_inside_store_base();
 	*frame = *current->thread.frame;
 	frame->thread = 0;
 	frame->ax = 0;

@@ -22,7 +22,6 @@
  * frame may lead to its comparison, and the second kind stays as it is from then on.
  */
 #include <linux/hash.h>
-#include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/sched/mm.h>
@@ -40,7 +39,7 @@
 #define LEN_CMP_RAX 6		/* cmp $constant, %rax */
 #define LEN_CMP_EAX 5
 #define REX_B 0x41		/* makes it another register */
-#define UNKNOWN 64
+#define UNKNOWN_BITS 6
 /* How far away a jump to a replaced comparison is looked for. */
 #define NEAR 1024
 
@@ -66,7 +65,7 @@ static unsigned int l4_stub_count;	/* the gate is the first one */
 static bool l4_stubs_first_kind;	/* alone is replaced */
 static u8 l4_stub_code[2 * NEAR];
 /* Places that are of no known kind, by a hash: they are not read again. Read without the lock. */
-static unsigned long l4_stubs_unknown[UNKNOWN];
+static unsigned long l4_stubs_unknown[1 << UNKNOWN_BITS];
 
 static int l4_stubs_mremap(const struct vm_special_mapping *mapping, struct vm_area_struct *vma)
 {
@@ -128,9 +127,7 @@ int l4_stubs_close(void)
 	const unsigned long gate = 0;
 
 	current->mm->context.stubs = false;
-	if (!l4_stubs_are_mapped())
-		return 0;
-	return l4_stub_write(L4_STUBS, &gate, sizeof(gate)) ? 0 : -ENOMEM;
+	return !l4_stubs_are_mapped() || l4_stub_write(L4_STUBS, &gate, sizeof(gate)) ? 0 : -ENOMEM;
 }
 
 /* Returns true if some bytes of the code, from `base` on, may be a jump to the address. */
@@ -232,7 +229,7 @@ void l4_stub_replace(struct pt_regs *regs)
 {
 	struct l4_stub stub = l4_stub_template;
 	u8 jump[LEN_MOV_RAX + LEN_SYSCALL] = { 0xff, 0x24, 0x25, [LEN_JMP] = 0x90 };
-	unsigned long address, *unknown = &l4_stubs_unknown[hash_long(regs->ip, ilog2(UNKNOWN))];
+	unsigned long address, *unknown = &l4_stubs_unknown[hash_long(regs->ip, UNKNOWN_BITS)];
 	unsigned int size;
 
 	if (!current->mm->context.stubs || READ_ONCE(*unknown) == regs->ip)

@@ -56,7 +56,7 @@ long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 			return -EPERM;
 		return l4_set_base(&frame->gs_base, arg2);
 	case ARCH_GET_FS:
-		if (task == current && task->thread.loaded)
+		if (task == current)
 			l4_inside_store_base();
 		return put_user(frame->fs_base, (unsigned long __user *)arg2);
 	case ARCH_GET_GS:

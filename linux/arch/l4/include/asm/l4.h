@@ -34,7 +34,6 @@ void l4_smp_init(void);
 /* kernel/fpu.c */
 int l4_fpu_begin(unsigned long thread);
 void l4_fpu_borrow(void);
-void l4_fpu_prepare(void);
 int l4_fpu_load(void);
 void l4_fpu_put_away(void);
 void l4_fpu_disown(void);
