@@ -106,3 +106,61 @@ def test_a_command_ends_with_its_linux(tmp_path: Path, how: str, status: int) ->
     result = run_guest("keel", f"yes | head -c 1M; {how}", limit_s=LIMIT_S, options=["--nic", "none", "--boot-conf", str(conf)])
     assert result.status == status, result.error
     assert set(result.output.replace("\0", "").split()) == {"y"}
+
+
+# An init in the server that overwrites Linux at random places, until Linux ends.
+WILD = """
+#include <stdint.h>
+#include <unistd.h>
+#include <x86intrin.h>
+enum { IMAGE_BYTES = 8 << 20 };
+#define IMAGE 0xffffffffc1000000
+int main(void)
+{
+    uint64_t state = __rdtsc() | 1;
+    write(STDOUT_FILENO, "overwriting Linux\\n", 18);
+    for (;;) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        *(volatile uint64_t *)(IMAGE + (state % IMAGE_BYTES & ~7)) = state;
+    }
+}
+"""
+BEATS = 1000
+
+
+@pytest.mark.skipif(bool(PLACED), reason="there is no program in the server beside Linux in supervisor mode")
+def test_wild_writes_end_linux_alone(tmp_path: Path) -> None:
+    """A program in the server overwrites Linux, which ends, or does nothing more. A native task's heartbeat is in time."""
+    (root := tmp_path / "root").mkdir()
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=WILD.encode(), check=True)
+    conf = configuration(tmp_path, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
+    options = [
+        "--icount",
+        "--mem",
+        "512",
+        "--boot-conf",
+        str(conf),
+        "--root",
+        str(root),
+        "--place",
+        "/init=server",
+        "--timeout",
+        str(LIMIT_S),
+    ]
+    worst, beats, output = 0, 0, tmp_path / "output"
+    with (
+        output.open("wb") as console,
+        subprocess.Popen(
+            command("--verbose", *options), stdin=subprocess.PIPE, stdout=console, stderr=subprocess.PIPE, text=True
+        ) as child,
+    ):
+        assert child.stderr
+        while beats < BEATS:
+            line = child.stderr.readline()
+            assert line, output.read_text(errors="replace")[-2000:]
+            worst = max(worst, *map(int, WORST.findall(line)), 0)
+            beats += "heartbeat" in line and "overwriting Linux" in output.read_text(errors="replace")
+        child.terminate()
+    assert worst <= BOUND_US
