@@ -217,6 +217,9 @@ static __always_inline void l4_other_message(struct task_struct *task, struct pt
 		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		break;
 	case KEEL_KIND_EXCEPTION:
+		if (keel_label(m) == X86_TRAP_UD && static_branch_unlikely(&l4_inside_used) &&
+		    l4_stub_undefined(regs))
+			break;
 		l4_user_exception(regs, keel_label(m), m->words[0], m->words[3]);
 		break;
 	}
@@ -404,13 +407,12 @@ asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m)
 	if (m) {
 		copy = *m;
 		l4_inside_store_base();
-		if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
+		if (keel_is(&copy, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
 			local_irq_enable();
 			l4_stub_replace(regs);
 			local_irq_disable();
 		}
-		if (!keel_is(m, KEEL_KIND_EXCEPTION, X86_TRAP_UD) || !l4_stub_undefined(regs))
-			l4_route(task, regs, &copy);
+		l4_route(task, regs, &copy);
 	} else {
 		local_irq_enable();
 		l4_exit_to_user(task, regs);

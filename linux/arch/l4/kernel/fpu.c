@@ -383,6 +383,7 @@ bool copy_fpstate_to_sigframe(void __user *buf, void __user *fp, int size)
 	if (buf == fp && l4_fpu_save_to_frame(fp, size))
 		return true;
 	state = &l4_fpu_fetch(current)->xsave;
+	current->thread.fpu.stale |= current->thread.loaded;	/* copying may sleep */
 	/* Before the x87 part is converted: it may be initial by the header alone. */
 	l4_fpu_finish(state, size);
 	if (buf != fp && !l4_fpu_put_i387(buf))

@@ -214,14 +214,13 @@ static unsigned int l4_stub_make(struct pt_regs *regs, struct l4_stub *stub, u8 
 	return LEN_MOV_RAX + LEN_SYSCALL;
 }
 
-/* Writes a stub, and what leads to it, if that is in one page: so no thread sees a part of it. */
+/* Writes a stub, and what leads to it. */
 static bool l4_stub_put(unsigned long address, const struct l4_stub *stub, const u8 *jump,
 			unsigned int size)
 {
-	unsigned long place = stub->back - size;
-
-	return size && !((place ^ (stub->back - 1)) & PAGE_MASK) && l4_stubs_are_mapped() &&
-	       l4_stub_write(address, stub, sizeof(*stub)) && l4_stub_write(place, jump, size);
+	return l4_stub_count < STUBS && l4_stubs_are_mapped() &&
+	       l4_stub_write(address, stub, sizeof(*stub)) &&
+	       l4_stub_write(stub->back - size, jump, size);
 }
 
 /* The current thread, which is in the server, made a call by an instruction. May sleep. */
@@ -238,34 +237,37 @@ void l4_stub_replace(struct pt_regs *regs)
 	address = L4_STUBS + l4_stub_count * sizeof(stub);
 	stub.code = address + offsetof(struct l4_stub, before);
 	put_unaligned((u32)address, (u32 *)(jump + sizeof(l4_stub_jump)));
-	if (l4_stub_count == STUBS)
-		goto out;
-	if (nr_cpu_ids > 1 && atomic_read(&current->mm->mm_users) > 1) {
+	if (nr_cpu_ids > 1 && !current_is_single_threaded()) {
 		l4_stubs_first_kind = true;
 		goto out;
 	}
 	size = l4_stub_make(regs, &stub, jump);
-	if (!size)
+	/* What is in two pages is written in two steps, and a thread might see the first one. */
+	if (!size || ((stub.back - size) ^ (stub.back - 1)) & PAGE_MASK) {
 		WRITE_ONCE(*unknown, regs->ip);
-	if (l4_stub_put(address, &stub, jump, size)) {
+	} else if (l4_stub_put(address, &stub, jump, size)) {
 		l4_stub_count++;
 		if (stub.back != regs->ip)
 			regs->ip = address + offsetof(struct l4_stub, after);
+	} else {
+		l4_stubs_first_kind = true;	/* this thread will be at the comparison */
 	}
 out:
 	mutex_unlock(&l4_stubs_lock);
 }
 
 /*
- * An undefined instruction of the current thread, which is in the server. Returns true if it was
- * the replaced instruction of a system call: the thread goes on in the stub.
+ * An undefined instruction of the current thread, which is in the server or a forked child. Returns
+ * true if it was the replaced instruction of a system call: the thread goes on in the stub. May
+ * sleep.
  */
 bool l4_stub_undefined(struct pt_regs *regs)
 {
 	unsigned long stub;
 	u8 code[LEN_JMP];
 
-	if (copy_from_user(code, (void __user *)(regs->ip - LEN_MOV), LEN_JMP))
+	if (copy_from_user(code, (void __user *)(regs->ip - LEN_MOV), LEN_JMP) ||
+	    !l4_stubs_are_mapped())
 		return false;
 	stub = l4_stub_of(code);
 	if (stub)

@@ -305,16 +305,6 @@ static unsigned long l4_copy_plain(unsigned long address, void *kernel, unsigned
 	return words * sizeof(long) + bytes;
 }
 
-/* A page of the current thread's is to be mapped before it goes on, as after a fault of its own. */
-static void l4_map_later(unsigned long address, unsigned long right)
-{
-	if (!in_task())
-		return;
-	current->thread.fault_address = address;
-	current->thread.fault_rights = right;
-	current->thread.resume_action = L4_RESUME_MAPPINGS;
-}
-
 /*
  * Copies n bytes, by page-sized parts, and returns the bytes that could not be copied. Each part
  * has a walk section of its own, so that other processors do not wait for the whole copy.
@@ -325,15 +315,21 @@ static __always_inline unsigned long l4_copy_user(unsigned long address, void *k
 	unsigned long part, left;
 	bool done;
 
-	if (static_branch_unlikely(&l4_inside_used) && current->mm &&
-	    current->mm->context.inside && address < TASK_SIZE_MAX - n) {
+	/* Not of 4 and 2 bytes: those are one access. */
+	if (static_branch_unlikely(&l4_inside_used) && current->mm && current->mm->context.inside &&
+	    address < TASK_SIZE_MAX - n && n != sizeof(u32) && n != sizeof(u16)) {
 		left = l4_copy_plain(address, kernel, n, right);
 		if (likely(!left))
 			return 0;
 		kernel += n - left;
 		address += n - left;
 		n = left;
-		l4_map_later(address, right);
+		if (in_task()) {	/* the page is mapped before the thread goes on */
+			current->thread.reclaimed = false;
+			current->thread.fault_address = address;
+			current->thread.fault_rights = right;
+			current->thread.resume_action = L4_RESUME_MAPPINGS;
+		}
 	}
 	for (;;) {
 		part = min(n, PAGE_SIZE);
