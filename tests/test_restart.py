@@ -60,12 +60,17 @@ def command(*options: str) -> list[str]:
     return [sys.executable, str(REPOSITORY / "keel"), "run", *PLACED, "--nic", "none", *options]
 
 
+def beside_a_heartbeat(place: Path, init: str, *options: str) -> list[str]:
+    """`./keel run` on the deterministic clock with this init, in C, beside a native task with a beat of a millisecond."""
+    (root := place / "root").mkdir()
+    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=init.encode(), check=True)
+    conf = configuration(place, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
+    return command("--verbose", "--icount", "--mem", "512", "--boot-conf", str(conf), "--root", str(root), *options)
+
+
 def test_panics_leave_nothing_behind(tmp_path: Path) -> None:
     """Each time the kernel gets all its memory back, and a native task's heartbeat is never later than its bound."""
-    (root := tmp_path / "root").mkdir()
-    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=CRASH.encode(), check=True)
-    conf = configuration(tmp_path, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
-    argv = command("--verbose", "--icount", "--mem", "512", "--boot-conf", str(conf), "--root", str(root))
+    argv = beside_a_heartbeat(tmp_path, CRASH)
     text, beats = "", 0
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr
@@ -133,28 +138,11 @@ BEATS = 1000
 @pytest.mark.skipif(bool(PLACED), reason="there is no program in the server beside Linux in supervisor mode")
 def test_wild_writes_end_linux_alone(tmp_path: Path) -> None:
     """A program in the server overwrites Linux, which ends, or does nothing more. A native task's heartbeat is in time."""
-    (root := tmp_path / "root").mkdir()
-    subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", str(root / "init")], input=WILD.encode(), check=True)
-    conf = configuration(tmp_path, **{"hardware rest": CONTAINED, "interval=1000ms": "interval=1ms"})
-    options = [
-        "--icount",
-        "--mem",
-        "512",
-        "--boot-conf",
-        str(conf),
-        "--root",
-        str(root),
-        "--place",
-        "/init=server",
-        "--timeout",
-        str(LIMIT_S),
-    ]
+    argv = beside_a_heartbeat(tmp_path, WILD, "--place", "/init=server", "--timeout", str(LIMIT_S))
     worst, beats, output = 0, 0, tmp_path / "output"
     with (
         output.open("wb") as console,
-        subprocess.Popen(
-            command("--verbose", *options), stdin=subprocess.PIPE, stdout=console, stderr=subprocess.PIPE, text=True
-        ) as child,
+        subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=console, stderr=subprocess.PIPE, text=True) as child,
     ):
         assert child.stderr
         while beats < BEATS:

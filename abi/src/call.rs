@@ -311,7 +311,10 @@ impl Error {
     /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
     #[inline]
     pub fn when(self, condition: bool) -> Result<(), Error> {
-        (!condition).then_some(()).ok_or(self)
+        if condition {
+            return Err(self);
+        }
+        Ok(())
     }
 }
 

@@ -51,8 +51,13 @@ pub fn copy_slice(from: &[Word], to: &[Word]) {
     // SAFETY: both have `count` words, and each word is aligned: the processor reads and writes it
     // atomically (Intel SDM volume 3, 9.1.1). By the ABI the direction flag is clear.
     unsafe {
-        core::arch::asm!("rep movsq", inout("rcx") count => _, inout("rsi") from.as_ptr() => _,
-            inout("rdi") to.as_ptr() => _, options(nostack, preserves_flags));
+        core::arch::asm!(
+            "rep movsq",
+            inout("rcx") count => _,
+            inout("rsi") from.as_ptr() => _,
+            inout("rdi") to.as_ptr() => _,
+            options(nostack, preserves_flags)
+        );
     }
 }
 

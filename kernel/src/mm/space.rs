@@ -34,7 +34,10 @@ pub type Done = Result<(), Stop>;
 impl Stop {
     /// Stops if a condition is true, as `Error::when` does.
     pub fn when(self, condition: bool) -> Done {
-        (!condition).then_some(()).ok_or(self)
+        if condition {
+            return Err(self);
+        }
+        Ok(())
     }
 }
 

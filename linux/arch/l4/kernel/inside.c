@@ -68,12 +68,13 @@ void l4_inside_end(struct mm_struct *mm)
 	smp_store_release(&l4_inside_mm, NULL);
 }
 
-/* Loads the current thread's fs base from its frame, and stores it there. */
+/* Loads the current thread's fs base from its frame. */
 void l4_inside_load_base(void)
 {
 	asm volatile("wrfsbase %0" : : "r" (current->thread.frame->fs_base));
 }
 
+/* Stores it there, if the program has run since: it may have changed it by itself. */
 void l4_inside_store_base(void)
 {
 	if (current->thread.loaded)
