@@ -76,8 +76,8 @@ crate::constants! {
     EX_TLS = 1 << 16;
     /// lthread_ex_regs: set rdi of a native thread to `argument`
     EX_ARGUMENT = 1 << 17;
-    /// lthread_ex_regs: set what becomes of the thread's system calls (DISPATCH_OFF, DISPATCH_ON,
-    /// or an entry's address)
+    /// lthread_ex_regs: set what becomes of the thread's system calls (DISPATCH_*, or an
+    /// entry's address)
     EX_DISPATCH = 1 << 18;
     /// lthread_ex_regs: set the initial FPU state, after EX_FPU_GET and EX_FPU_SET
     EX_FPU_RESET = 1 << 19;
@@ -160,8 +160,7 @@ crate::layout! {
         tls: [u64; 3],
         /// First argument of a new native thread (rdi)
         argument: u64,
-        /// What becomes of the thread's system calls: DISPATCH_OFF, DISPATCH_ON, or an entry's
-        /// address
+        /// What becomes of the thread's system calls: DISPATCH_*, or an entry's address
         dispatch: u64,
         /// Returned: state (STATE_*)
         state: u64,
