@@ -71,12 +71,14 @@ class Target:
 X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
 NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), ("bzImage",))
+# Files for x86's architecture in ukl/ that the server has in its own.
+SHARED_PLACE, SHARED = Path("ukl/linux/arch/x86"), ("include/asm/ukl_gate.h",)
 SERVER = Target(
     "l4",
     "l4",
     (COMMON_FRAGMENT, "config/l4.config"),
     ("vmlinux",),
-    parts=("linux", "abi", "user/protocol", "tools/keel/hunks.py"),
+    parts=("linux", *(str(SHARED_PLACE / name) for name in SHARED), "abi", "user/protocol", "tools/keel/hunks.py"),
     objects=1370,
 )
 UKL = Target(
@@ -288,7 +290,8 @@ def server_source(settings: Settings) -> Path:
     texts = hunks.copies(hunks.read(ours / "replacements"), settings.pristine)
     adapted = {(ADAPTED_FILES / Path(name).relative_to(X86_FILES)).as_posix(): text for name, text in texts.items()}
     new = {f"arch/{name}": path for name, path in hunks.additions(ours / "arch").items()}
-    hunks.place(adapted, new, settings.pristine, tree)
+    shared = {f"arch/l4/{name}": settings.repository / SHARED_PLACE / name for name in SHARED}
+    hunks.place(adapted, new | shared, settings.pristine, tree)
     return tree
 
 

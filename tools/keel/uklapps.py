@@ -122,14 +122,12 @@ def _made(builder: Builder, name: str) -> Path:
         libc = uklbuild.libc(settings, ordinary=True)
         words = [f"--prefix={_installed(builder, name)}", f"CC={builder.compiler(ordinary=True, libc=libc)}"]
         builder.run(name, ["./configure", *words, f"LDFLAGS={' '.join(STATIC)}", *recipe.configure, *found], source)
-    # The file has the same name for each kernel: another command line would make everything compile again.
-    level = [] if builder.options is None else uklbuild.entry_words(settings, builder.options, source / "entry.ld")
     product = source / recipe.directory / recipe.product
     product.unlink(missing_ok=True)
     compiler = f"CC={builder.compiler(ordinary=builder.ordinary, libc=builder.libc)}"
     # After the package's own words, because its library paths must come first.
     linked = [f"-L{_installed(builder, recipe.library[0]) / 'lib'}"] if recipe.library else []
-    words = [f"LDFLAGS={' '.join([*STATIC, *linked, *level])}", *(AS_IT_IS if recipe.configure is not None else ())]
+    words = [f"LDFLAGS={' '.join([*STATIC, *linked])}", *(AS_IT_IS if recipe.configure is not None else ())]
     jobs = f"-j{len(os.sched_getaffinity(0))}"
     builder.run(name, ["make", jobs, "-C", recipe.directory, compiler, *words, *recipe.make], source)
     return product

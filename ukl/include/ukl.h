@@ -24,10 +24,12 @@
 #define UKL_SOCKET_WRITEV 1002
 
 /*
- * A linker symbol, not a variable: its address is 0 unless the program is linked for a kernel with
- * that option. If it is 0, no such call is made.
+ * The program's gate (ukl/libc/note.s), which is filled in before it starts. With another libc than
+ * ukl/'s there is none.
  */
-extern const char ukl_shortcuts[] __attribute__((weak));
+extern const volatile struct {
+	unsigned long entry, shortcuts;
+} ukl_gate __attribute__((weak));
 
 /*
  * For its next `calls` system calls, UKL_BYPASS_MOST at most, this thread skips the
@@ -53,7 +55,7 @@ static inline long ukl_call(long number, int fd, const void *buffer, size_t coun
 {
 	long result;
 
-	if (!ukl_shortcuts)
+	if (!&ukl_gate || !ukl_gate.shortcuts)
 		return -ENOSYS;
 	__asm__ volatile("syscall"
 			 : "=a" (result)

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Included before every assembler source of an application and its libc. It
-# replaces instructions of ring 3 by equivalents for ring 0.
+# replaces instructions of ring 3 by what is right in ring 0, too.
 
-# The system call: the registers are those of the instruction, but this jumps
-# to the kernel. No stack is used, so code may keep data below its stack pointer.
-# A restarted call, or one after an interrupt at the jump, resumes two
-# bytes early, at the second jump.
+# The system call: a jump through the gate (note.s), or the instruction if that is 0. As
+# with the instruction, rcx and r11 are lost, flags stay, and no stack is used, so code
+# may keep data below its stack pointer. A restarted call begins two bytes before the
+# place where it returns to: at the instruction, which also works in ring 0.
 	.macro	syscall
-.Lukl_call_\@:
+	mov	ukl_gate(%rip), %rcx
+	jrcxz	.Lukl_instruction_\@
 	lea	.Lukl_back_\@(%rip), %rcx
-	jmp	ukl_syscall
-	jmp	.Lukl_call_\@
+	jmp	*ukl_gate(%rip)
+.Lukl_instruction_\@:
+	.byte	0x0f, 0x05
 .Lukl_back_\@:
 	.endm
 

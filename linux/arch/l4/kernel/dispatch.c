@@ -197,6 +197,13 @@ static bool l4_forwarded_syscall(struct pt_regs *regs, const struct keel_message
 	return true;
 }
 
+/* A program in supervisor mode was at its gate: it makes the call by its instruction instead. */
+static void l4_left_gate(struct pt_regs *regs)
+{
+	if (regs->ip == (unsigned long)l4_supervisor_gate)
+		regs->ip = regs->cx - LEN_SYSCALL;
+}
+
 /*
  * Serves a message that is no system call: a fault, an exception, or a trigger, which only exits.
  */
@@ -217,10 +224,14 @@ static __always_inline void l4_other_message(struct task_struct *task, struct pt
 		l4_user_exception(regs, X86_TRAP_GP, 0, 0);
 		break;
 	case KEEL_KIND_EXCEPTION:
+		l4_left_gate(regs);
 		if (keel_label(m) == X86_TRAP_UD && static_branch_unlikely(&l4_inside_used) &&
 		    l4_stub_undefined(regs))
 			break;
 		l4_user_exception(regs, keel_label(m), m->words[0], m->words[3]);
+		break;
+	default:
+		l4_left_gate(regs);
 		break;
 	}
 	l4_exit_to_user(task, regs);

@@ -54,7 +54,6 @@ const char *l4_inside_begin(struct mm_struct *mm)
 	mm->context.inside = true;
 	mm->context.keel_task = keel_own_task();
 	l4_fpu_fetch(current);	/* so that it has a buffer */
-	l4_stubs_begin();
 	static_branch_enable(&l4_inside_used);
 	return NULL;
 }

@@ -83,6 +83,20 @@ SYM_INNER_LABEL(l4_inside_left, SYM_L_GLOBAL)
 	jmp	2b
 SYM_CODE_END(l4_inside_run)
 
+/*
+ * A system call of a program in supervisor mode, by a jump, in the registers as above: does itself
+ * what SYSCALL would do, without its time. The program's flags are lost, as in a C function. An
+ * interrupt or a single step comes before its first instruction only, when the call has not begun:
+ * l4_left_gate() makes it begin at the program's instruction.
+ */
+SYM_CODE_START(l4_supervisor_gate)
+	cli
+	cld
+	clac
+	movl	$(X86_EFLAGS_IF | X86_EFLAGS_FIXED), %r11d
+	jmp	*keel_entry(%rip)
+SYM_CODE_END(l4_supervisor_gate)
+
 /* The template of a stub (kernel/stubs.c). Nothing is changed but rcx and r11, and the flags. */
 	.section .rodata
 SYM_DATA_START(l4_stub_template)

@@ -16,8 +16,10 @@
 #include <linux/ratelimit.h>
 #include <linux/sched/coredump.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <asm/hypercall.h>
 #include <asm/l4.h>
+#include <asm/ukl_gate.h>
 
 #define L4_PLACED_MAX 8
 #define L4_PLACED_PATH 256
@@ -56,6 +58,44 @@ static bool l4_leads_to(const char *name, const struct inode *file)
 	return same;
 }
 
+/* Returns the address of a 64-bit program's gate (asm/ukl_gate.h), or 0. May sleep. */
+static unsigned long l4_gate_of(struct file *file)
+{
+	struct elf64_phdr segment;
+	unsigned long gate = 0;
+	struct elf64_hdr header;
+	loff_t at = 0;
+	unsigned int i;
+
+	if (kernel_read(file, &header, sizeof(header), &at) != sizeof(header) ||
+	    header.e_type != ET_EXEC)
+		return 0;
+	at = header.e_phoff;
+	for (i = 0; i < header.e_phnum && !gate; i++) {
+		if (kernel_read(file, &segment, sizeof(segment), &at) != sizeof(segment))
+			return 0;
+		gate = ukl_gate_of(file, &segment);
+	}
+	return gate;
+}
+
+/*
+ * The current process executes a placed program, which is mapped: opens its gate, or makes stubs if
+ * it has none in the server. If the gate is where the program has no memory, it is killed.
+ */
+static void l4_gate_open(struct file *file)
+{
+	unsigned long gate = l4_gate_of(file);
+
+	if (gate && ukl_gate_open(gate, keel_entry ? l4_supervisor_gate : l4_inside_gate, false))
+		force_fatal_sig(SIGSEGV);
+	if (keel_entry)
+		return;
+	current->mm->context.gate = gate;
+	if (!gate)
+		l4_stubs_begin();
+}
+
 /*
  * exec, with the new program's mm and credentials: where it runs. `wide`: it is a 64-bit program;
  * others can be nowhere else. May sleep.
@@ -74,17 +114,20 @@ void l4_place_program(bool wide)
 		return;
 	for (i = 0; i < l4_placed_count && !l4_leads_to(l4_placed[i], file_inode(file)); i++)
 		;
-	fput(file);
 	if (i == l4_placed_count)
-		return;
+		goto out;
 	refusal = !capable(CAP_SYS_RAWIO) ? "it lacks CAP_SYS_RAWIO" :
 		  !wide ? "it is a 32-bit program" :
 		  keel_entry ? NULL : l4_inside_begin(mm);
 	mm->context.supervisor = keel_entry && !refusal;
-	if (!refusal)
+	if (!refusal) {
 		/* It may give up the capability later: who traces it needs another one. */
 		set_dumpable(mm, SUID_DUMP_DISABLE);
-	else
+		l4_gate_open(file);
+	} else {
 		pr_notice_ratelimited("keel: %s[%d] is an ordinary process: %s\n",
 				      current->comm, task_pid_nr(current), refusal);
+	}
+out:
+	fput(file);
 }

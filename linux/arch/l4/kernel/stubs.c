@@ -11,7 +11,8 @@
  * a stub for this place (l4_stub_template, kernel/inside_gate.S), which does what was replaced, and
  * calls Linux through the gate: the first word of the stubs. They are a private mapping of the
  * process, so a forked child has them, too; its gate is 0, and the stubs execute the instruction.
- * If the program unmaps them, nothing more is replaced.
+ * If the program unmaps them, nothing more is replaced. A program with a gate of its own has none:
+ * what follows an instruction is where a call through that gate returns to.
  *
  * A thread may be in the middle of what is replaced, or jump there. Of the first kind the middle is
  * the instruction itself: there the jump's address has the bytes of UD2, by the place of the stubs,
@@ -31,7 +32,6 @@
 #include <asm/text-patching.h>
 #include <asm/unaligned.h>
 
-#define LEN_SYSCALL 2
 #define LEN_MOV 5		/* mov $constant, %eax */
 #define LEN_MOV_RAX 7
 #define LEN_NOP 2		/* before the jump, in place of the longer one */
@@ -117,17 +117,22 @@ void l4_stubs_begin(void)
 	mmap_write_unlock(current->mm);
 	if (!l4_stubs_are_mapped() || !l4_stub_write(L4_STUBS, &gate, sizeof(gate)))
 		return;
-	current->mm->context.stubs = true;
+	current->mm->context.gate = L4_STUBS;
 	l4_stub_count = 1;
 }
 
-/* A forked child begins to run outside of the server: closes its gate. Returns 0 or -ENOMEM. */
-int l4_stubs_close(void)
+/*
+ * A forked child begins to run outside of the server: closes its gate, unless it has unmapped its
+ * stubs. If that fails for want of memory, its next call by the gate is its end.
+ */
+void l4_gate_close(void)
 {
-	const unsigned long gate = 0;
+	unsigned long gate = current->mm->context.gate;
+	const unsigned long closed = 0;
 
-	current->mm->context.stubs = false;
-	return !l4_stubs_are_mapped() || l4_stub_write(L4_STUBS, &gate, sizeof(gate)) ? 0 : -ENOMEM;
+	current->mm->context.gate = 0;
+	if (gate != L4_STUBS || l4_stubs_are_mapped())
+		l4_stub_write(gate, &closed, sizeof(closed));
 }
 
 /* Returns true if some bytes of the code, from `base` on, may be a jump to the address. */
@@ -231,7 +236,7 @@ void l4_stub_replace(struct pt_regs *regs)
 	unsigned long address, *unknown = &l4_stubs_unknown[hash_long(regs->ip, UNKNOWN_BITS)];
 	unsigned int size;
 
-	if (!current->mm->context.stubs || READ_ONCE(*unknown) == regs->ip)
+	if (current->mm->context.gate != L4_STUBS || READ_ONCE(*unknown) == regs->ip)
 		return;
 	mutex_lock(&l4_stubs_lock);
 	address = L4_STUBS + l4_stub_count * sizeof(stub);

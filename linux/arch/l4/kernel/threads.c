@@ -161,10 +161,10 @@ static int l4_thread_make(struct task_struct *task)
 	unsigned long thread;
 	int error = l4_mm_prepare(task->mm);
 
-	if (!error && unlikely(task->mm->context.stubs))
-		error = l4_stubs_close();
 	if (error)
 		return error;
+	if (unlikely(task->mm->context.gate))
+		l4_gate_close();
 	l4_thread_delete(task);
 	if (l4_thread_create(task, &thread))
 		return -ENOMEM;

@@ -58,14 +58,18 @@ void l4_inside_store_base(void);
 #define L4_STUBS 0x0b0f0000
 #define L4_STUBS_SIZE 0x10000
 #define L4_STUB_SIZE 64
+#define LEN_SYSCALL 2			/* the instruction */
 void l4_stubs_begin(void);
-int l4_stubs_close(void);
+void l4_gate_close(void);
 void l4_stub_replace(struct pt_regs *regs);
 bool l4_stub_undefined(struct pt_regs *regs);
 
+/* kernel/place.c */
+void l4_place_program(bool wide);
+asmlinkage void l4_supervisor_gate(void);
+
 /* kernel/dispatch.c */
 void __noreturn l4_user_loop(void);
-void l4_place_program(bool wide);
 void l4_kill_current(const char *why, unsigned long status);
 
 /*

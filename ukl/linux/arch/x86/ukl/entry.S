@@ -62,7 +62,7 @@ SYM_CODE_START(ukl_frame)
 	popq	%rax
 	RET
 
-	/* A call has not begun: it is made again, by the jump that restarted calls take. */
+	/* A call has not begun: it is made by the instruction, where restarted calls begin. */
 .Lcall:
 	subq	$2, %rcx
 	/* An NMI took STI's effect forward to a jump back to an application. */
@@ -80,7 +80,7 @@ SYM_CODE_END(ukl_frame)
  * SYSCALL: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9, and the
  * address to return to in rcx. rcx and r11 are lost. RSP and GS are the application's.
  * A restarted call resumes two bytes before the return address, where the
- * application has a jump to the beginning of its call.
+ * application has the instruction.
  */
 SYM_CODE_START(ukl_syscall)
 	UNWIND_HINT_ENTRY
@@ -96,7 +96,7 @@ SYM_CODE_START(ukl_syscall)
 	pushq	$__USER_CS
 	pushq	%rcx
 	pushq	%rax
-	xorl	%r11d, %r11d			/* see ukl_checked() */
+	xorl	%r11d, %r11d			/* see ukl_enter() */
 	PUSH_AND_CLEAR_REGS rax=$-ENOSYS
 
 	movq	%rsp, %rdi

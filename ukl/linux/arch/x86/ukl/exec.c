@@ -7,54 +7,19 @@
 #include <linux/capability.h>
 #include <linux/elf.h>
 #include <linux/fs.h>
-#include <linux/sched/signal.h>
 #include <asm/cpu_entry_area.h>
 #include <asm/cpufeature.h>
 #include <asm/desc.h>
 #include <asm/ukl.h>
-#include <asm/vdso.h>
+#include <asm/ukl_gate.h>
 
-/* The note of an application: the entry that it was linked against. */
-#define UKL_NOTE_NAME	"UKL"
-#define UKL_NOTE_TYPE	1
-/* All notes are in one segment; ours is searched in this many bytes of it. */
-#define UKL_NOTES_SIZE	256
-
-struct ukl_note {
-	Elf64_Nhdr header;
-	char name[sizeof(UKL_NOTE_NAME)];
-	u64 entry;
-} __packed __aligned(4);
-
-static bool is_ours(const struct ukl_note *note)
-{
-	return note->header.n_namesz == sizeof(note->name) &&
-	       note->header.n_descsz == sizeof(note->entry) &&
-	       note->header.n_type == UKL_NOTE_TYPE &&
-	       memcmp(note->name, UKL_NOTE_NAME, sizeof(note->name)) == 0;
-}
-
+/* A file is an application if one of its segments is the note of a gate. */
 int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 		     struct arch_elf_state *state)
 {
-	const struct elf_phdr *segment = phdr;
-	char notes[UKL_NOTES_SIZE] __aligned(4);
-	loff_t pos = segment->p_offset;
-	ssize_t length;
-	u64 at = 0;
-
-	/* The 32-bit headers differ after these two words. */
-	if (((char *)ehdr)[EI_CLASS] != ELFCLASS64 || segment->p_type != PT_NOTE || is_interp)
-		return 0;
-	length = kernel_read(elf, notes, min_t(u64, segment->p_filesz, sizeof(notes)), &pos);
-	while (length >= 0 && at + sizeof(struct ukl_note) <= length) {
-		const struct ukl_note *note = (void *)notes + at;
-
-		if (is_ours(note))
-			state->entry = note->entry;
-		at += sizeof(note->header) + ALIGN((u64)note->header.n_namesz, 4) +
-		      ALIGN((u64)note->header.n_descsz, 4);
-	}
+	/* The 32-bit headers differ. */
+	if (((char *)ehdr)[EI_CLASS] == ELFCLASS64 && !is_interp)
+		state->gate = ukl_gate_of(elf, phdr) ?: state->gate;
 	return 0;
 }
 
@@ -62,14 +27,10 @@ int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 		   struct arch_elf_state *state)
 {
-	if (!state->entry)
+	if (!state->gate)
 		return 0;
 	if (!capable(CAP_SYS_RAWIO))
 		return -EPERM;
-	if (state->entry != (unsigned long)ukl_syscall) {
-		pr_notice("the application was built for another kernel\n");
-		return -ENOEXEC;
-	}
 	if (has_interpreter) {
 		pr_notice("an application must be linked statically\n");
 		return -ENOEXEC;
@@ -81,23 +42,12 @@ int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 	return 0;
 }
 
-/*
- * An application has executed SYSCALL: the vDSO may, when it has no faster
- * method; other code has not been built for ring 0. The registers are wrong
- * for SYSRET, so the return is by IRET, which restores the ring.
- */
-int ukl_syscall_instruction(struct pt_regs *regs, int nr)
+/* The program is mapped, `bias` above its addresses in the file: 0, or exec fails. */
+int ukl_exec(const struct arch_elf_state *state, unsigned long bias)
 {
-	const struct vdso_image *image = current->mm->context.vdso_image;
-	unsigned long vdso = (unsigned long)current->mm->context.vdso;
-
-	regs->r11 = 0;
-	if (image && regs->ip - vdso < image->size)
-		return nr;
-	pr_notice("%s[%d] executed SYSCALL at %lx; build it with ./keel ukl build\n",
-		  current->comm, task_pid_nr(current), regs->ip);
-	force_fatal_sig(SIGSYS);
-	return -1;
+	if (!state->gate)
+		return 0;
+	return ukl_gate_open(state->gate + bias, ukl_syscall, IS_ENABLED(CONFIG_UKL_SHORTCUTS));
 }
 
 /* Runs when all gates are set and the processor has its stacks: makes each gate name a stack. */

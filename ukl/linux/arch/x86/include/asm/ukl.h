@@ -86,12 +86,12 @@ struct file;
 /* The system call of applications: jumped to, never called from C. */
 void ukl_syscall(void);
 
-/* What exec has found out about a file: the entry that it was linked against, or 0. */
+/* What exec has found out about a file: where its gate is (asm/ukl_gate.h), or 0. */
 struct arch_elf_state {
-	unsigned long entry;
+	unsigned long gate;
 };
 
-#define INIT_ARCH_ELF_STATE { .entry = 0 }
+#define INIT_ARCH_ELF_STATE { .gate = 0 }
 
 int arch_elf_pt_proc(void *ehdr, void *phdr, struct file *elf, bool is_interp,
 		     struct arch_elf_state *state);
@@ -100,18 +100,20 @@ int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 
 #undef SET_PERSONALITY2
 #define SET_PERSONALITY2(ex, state) \
-	(SET_PERSONALITY(ex), update_thread_flag(TIF_UKL, (state)->entry != 0))
+	(SET_PERSONALITY(ex), update_thread_flag(TIF_UKL, (state)->gate != 0))
 
 void ukl_setup_gates(gate_desc *table);
 void ukl_setup_stack(struct tss_struct *tss);
-int ukl_syscall_instruction(struct pt_regs *regs, int nr);
+int ukl_exec(const struct arch_elf_state *state, unsigned long bias);
 
-/* The system call's number, or -1. A call of the application leaves r11 0, SYSCALL the flags. */
-static __always_inline int ukl_checked(struct pt_regs *regs, int nr)
+/*
+ * An application's call by the instruction SYSCALL, which leaves the flags in r11, where one by a
+ * jump leaves 0: with other registers than SYSRET needs, the return is by IRET and so to ring 0.
+ */
+static __always_inline void ukl_enter(struct pt_regs *regs)
 {
-	if (unlikely(test_thread_flag(TIF_UKL) && regs->r11))
-		return ukl_syscall_instruction(regs, nr);
-	return nr;
+	if (test_thread_flag(TIF_UKL))
+		regs->r11 = 0;
 }
 
 /* The processor takes an application's fault for the kernel's. */
@@ -142,7 +144,7 @@ static __always_inline void ukl_nmi_exit(void)
 #define UKL_FRAME_LEVEL
 #define UKL_RETURN_LEVEL
 #else
-#define ukl_checked(regs, nr)			(nr)
+#define ukl_enter(regs)				do { } while (0)
 #define ukl_error_code(regs, error_code)	(error_code)
 #define ukl_setup_gates(table)			do { } while (0)
 #define ukl_setup_stack(tss)			do { } while (0)
