@@ -2,8 +2,9 @@
 /*
  * Checks of what an application in ring 0 can do. `level CHECK` prints one line and exits with 0,
  * or dies as the check expects. `level` runs all checks, and `level all bypass` runs them with
- * calls that bypass the work of entry and exit. The same source built for ring 3 prints the same
- * lines, except for the ring.
+ * calls that bypass the work of entry and exit. Each is in a child of its own; `level CHECK itself`
+ * runs it in the process itself. The same source built for ring 3 prints the same lines, except for
+ * the ring.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -549,11 +550,27 @@ static void run(size_t i, int bypassing)
 		printf("%s: ended with %d\n", checks[i].name, WEXITSTATUS(status));
 }
 
+static int asked(char **words, const char *word)
+{
+	while (*words && strcmp(*words, word) != 0)
+		words++;
+	return *words != NULL;
+}
+
 int main(int argc, char **argv)
 {
+	int bypassing = asked(argv, "bypass"), itself = asked(argv, "itself");
+
 	for (size_t i = 0; i < COUNT(checks); i++) {
-		if (argc < 2 || strcmp(argv[1], "all") == 0 || strcmp(argv[1], checks[i].name) == 0)
-			run(i, argc == 3);
+		if (argc >= 2 && strcmp(argv[1], "all") != 0 && strcmp(argv[1], checks[i].name) != 0)
+			continue;
+		if (!itself) {
+			run(i, bypassing);
+			continue;
+		}
+		if (bypassing)
+			bypass();
+		checks[i].check();
 	}
 	return 0;
 }

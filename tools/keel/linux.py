@@ -72,7 +72,11 @@ X86_FILES, ADAPTED_FILES = Path("arch/x86"), Path("arch/l4/adapted")
 COMMON_FRAGMENT, NATIVE_FRAGMENT = "config/common.config", "config/x86.config"
 NATIVE = Target("native", "x86", (COMMON_FRAGMENT, NATIVE_FRAGMENT), ("bzImage",))
 # Files for x86's architecture in ukl/ that the server has in its own.
-SHARED_PLACE, SHARED = Path("ukl/linux/arch/x86"), ("include/asm/ukl_gate.h",)
+SHARED_PLACE = Path("ukl/linux/arch/x86")
+SHARED = (
+    "include/asm/ukl_gate.h",
+    *(f"ukl/{name}" for name in ("bypass.c", "bypass.h", "bypass_entry.S", "options.h", "shortcuts.c")),
+)
 SERVER = Target(
     "l4",
     "l4",

@@ -2,6 +2,8 @@
 /* Offsets that assembly needs. */
 #define COMPILE_OFFSETS
 #include <linux/kbuild.h>
+#include <linux/entry-common.h>
+#include <linux/mm_types.h>
 #include <linux/sched.h>
 #include <asm/l4.h>
 #include <asm/sigframe.h>
@@ -9,6 +11,14 @@
 int main(void)
 {
 	OFFSET(TASK_KSP, task_struct, thread.ksp);
+	OFFSET(TASK_LOADED, task_struct, thread.loaded);
+	OFFSET(TASK_FPU_STALE, task_struct, thread.fpu.stale);
+	OFFSET(TASK_TI_flags, task_struct, thread_info.flags);
+	OFFSET(TASK_TI_status, task_struct, thread_info.status);
+	OFFSET(TASK_TI_syscall_work, task_struct, thread_info.syscall_work);
+	OFFSET(TASK_MM, task_struct, mm);
+	OFFSET(MM_UNMAP_LAST, mm_struct, context.last);
+	DEFINE(L4_EXIT_WORK, EXIT_TO_USER_MODE_WORK);
 	OFFSET(REGS_IP, pt_regs, ip);
 	OFFSET(REGS_SP, pt_regs, sp);
 	OFFSET(REGS_FLAGS, pt_regs, flags);

@@ -38,8 +38,11 @@ DEFINE_STATIC_KEY_FALSE(l4_inside_used);
 static struct mm_struct *l4_inside_mm;
 
 extern const char l4_inside_leaving[], l4_inside_leaving_end[];
+extern const char ukl_leaf_test[], ukl_leaf_end[], ukl_bypass_leaving[], ukl_bypass_end[];
 asmlinkage void l4_inside_stay(void);
 asmlinkage void l4_inside_left(void);
+asmlinkage void ukl_leaf_work(void);
+asmlinkage void ukl_bypass_work(void);
 
 /*
  * The current process is executing a program, whose mm is new: takes the server's task for it.
@@ -120,6 +123,30 @@ void l4_inside_unload(void)
 	current->thread.loaded = false;
 }
 
+static bool l4_inside_between(unsigned long ip, const char *first, const char *end)
+{
+	return ip >= (unsigned long)first && ip < (unsigned long)end;
+}
+
+/*
+ * The program is about to go on after a call that bypasses, and Linux has looked for work already
+ * (ukl/bypass_entry.S): makes the thread look at it. Returns false if it is elsewhere.
+ */
+static bool l4_bypass_stop(struct keel_frame *frame, struct pt_regs *regs)
+{
+	if (!IS_ENABLED(CONFIG_UKL_BYPASS))
+		return false;
+	if (l4_inside_between(frame->ip, ukl_leaf_test, ukl_leaf_end)) {
+		frame->ip = (unsigned long)ukl_leaf_work;
+	} else if (l4_inside_between(frame->ip, ukl_bypass_leaving, ukl_bypass_end)) {
+		frame->sp = (unsigned long)regs;
+		frame->ip = (unsigned long)ukl_bypass_work;
+	} else {
+		return false;
+	}
+	return true;
+}
+
 /*
  * On a trap reflector: a message about a processor's server thread. Returns false if it is about
  * Linux itself; otherwise the frame is where the thread goes on. A trigger means nothing where
@@ -129,8 +156,7 @@ bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigne
 {
 	bool trigger = keel_kind(m) == KEEL_KIND_TRIGGER;
 	bool step = keel_is(m, KEEL_KIND_EXCEPTION, X86_TRAP_DB);
-	bool leaving = frame->ip >= (unsigned long)l4_inside_leaving &&
-		       frame->ip < (unsigned long)l4_inside_leaving_end;
+	bool leaving = l4_inside_between(frame->ip, l4_inside_leaving, l4_inside_leaving_end);
 	struct pt_regs *regs = per_cpu(l4_inside_regs, cpu);
 
 	if (m->partner != keel_self(KEEL_SERVER + cpu) ||
@@ -141,7 +167,8 @@ bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigne
 		memcpy(&frame->r15, regs, sizeof(*regs));
 		return true;
 	}
-	if (step && frame->ip == (unsigned long)l4_inside_gate) {
+	if (step && (frame->ip == (unsigned long)l4_inside_gate ||
+		     frame->ip == (unsigned long)l4_bypass_gate)) {
 		/* The step was the jump: a system call. */
 		frame->ip = frame->cx;
 		frame->orig_ax = frame->ax;
@@ -154,7 +181,7 @@ bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigne
 		frame->ip = (unsigned long)l4_inside_left;
 	} else if (trigger && leaving) {
 		frame->ip = (unsigned long)l4_inside_stay;
-	} else {
+	} else if (!trigger || !l4_bypass_stop(frame, regs)) {
 		return trigger;
 	}
 	frame->flags &= ~(X86_EFLAGS_TF | X86_EFLAGS_DF | X86_EFLAGS_AC);

@@ -13,6 +13,7 @@
 #include <asm/processor-flags.h>
 #include <asm/registers.h>
 #include <asm/segment.h>
+#include "../ukl/options.h"
 
 	.text
 /*
@@ -40,6 +41,9 @@ SYM_INNER_LABEL(l4_inside_leaving, SYM_L_GLOBAL)
 	jmp	*%gs:l4_inside_ip
 SYM_INNER_LABEL(l4_inside_leaving_end, SYM_L_GLOBAL)
 
+/* Of a program with a gate of its own, as follows, or by its bypass (ukl/bypass_entry.S). */
+SYM_INNER_LABEL(l4_bypass_gate, SYM_L_GLOBAL)
+	UKL_BYPASS
 /*
  * A system call of the program, by a jump: rax = number, rcx = where it goes on, rdi, rsi, rdx,
  * r10, r8, r9 = arguments. Linux's code needs DF and AC clear.

@@ -8,6 +8,7 @@
 #include <asm/l4.h>
 #include <asm/prctl.h>
 #include <asm/proto.h>
+#include "../ukl/bypass.h"
 
 #define XFEATURES 19	/* as in x86: the components that the processor's manual numbers */
 
@@ -61,6 +62,8 @@ long do_arch_prctl_64(struct task_struct *task, int option, unsigned long arg2)
 		return put_user(frame->fs_base, (unsigned long __user *)arg2);
 	case ARCH_GET_GS:
 		return put_user(frame->gs_base, (unsigned long __user *)arg2);
+	case ARCH_UKL_BYPASS:
+		return IS_ENABLED(CONFIG_UKL_BYPASS) ? ukl_bypass_calls(task, arg2) : -EINVAL;
 	}
 	return -EINVAL;
 }

@@ -46,6 +46,7 @@ asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m);
 const char *l4_inside_begin(struct mm_struct *mm);
 void l4_inside_end(struct mm_struct *mm);
 asmlinkage void l4_inside_gate(void);
+asmlinkage void l4_bypass_gate(void);
 void l4_inside_take(void);
 bool l4_inside_load(void);
 void l4_inside_load_base(void);

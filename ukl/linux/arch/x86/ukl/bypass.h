@@ -30,7 +30,8 @@
 
 #ifndef __ASSEMBLY__
 
-#include <asm/ukl.h>
+#include <linux/sched.h>
+#include "host.h"
 
 /* How a call that bypasses goes to its function, or that it does not. */
 typedef void ukl_way_t(void);
@@ -44,7 +45,7 @@ static inline long ukl_bypass_calls(struct task_struct *task, unsigned long call
 {
 	unsigned int *status = &task_thread_info(task)->status;
 
-	if (task != current || calls > UKL_BYPASS_MOST || !test_thread_flag(TIF_UKL))
+	if (task != current || calls > UKL_BYPASS_MOST || !ukl_is_application(task))
 		return -EINVAL;
 	*status = (*status & (UKL_BYPASS_ONE - 1)) | calls << UKL_BYPASS_SHIFT;
 	return 0;

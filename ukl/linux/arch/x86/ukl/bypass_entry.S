@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The system calls of threads that bypass the work of entry and exit.
+ * The system calls of threads that bypass the work of entry and exit, on native Linux and on Keel.
+ * What differs between the two is in host.h.
  *
  * While such a call runs, the saved registers have what a call may look at:
  * the arguments, the number, the address and the stack pointer. The others are
@@ -14,21 +15,20 @@
 #include <asm/nospec-branch.h>
 #include <asm/percpu.h>
 #include <asm/processor-flags.h>
+#include <asm/ptrace-abi.h>
 #include <asm/segment.h>
 #include <asm/thread_info.h>
-#include <asm/ukl.h>
 #include <asm/unistd.h>
 #include <asm/unwind_hints.h>
-#include "../entry/calling.h"
 #include "bypass.h"
+#include "host.h"
 
 	.code64
-	.section .entry.text, "ax"
+	UKL_SECTION
 
 /*
- * From ukl_syscall after SWAPGS: interrupts are off, r11 is the task, all else
- * is the application's. Traced or filtered threads take the full entry, others
- * the path for the call's number.
+ * From UKL_BYPASS: interrupts are off, r11 is the task, all else is the application's.
+ * Traced or filtered threads take the full entry, others the path for the call's number.
  */
 SYM_CODE_START(ukl_bypass)
 	UNWIND_HINT_ENTRY
@@ -42,32 +42,27 @@ SYM_CODE_END(ukl_bypass)
 
 /*
  * A function that changes only rax and reads no register, and neither waits nor
- * enables interrupts: the call is invisible. The exit tests no flag: none of these
- * functions sets one, and another processor that sets one sends an interrupt,
- * which is taken after the jump.
+ * enables interrupts: the call is invisible. None of these functions sets a flag,
+ * and another processor that sets one sends an interrupt.
  */
 SYM_CODE_START(ukl_leaf)
 	UNWIND_HINT_ENTRY
-	movq	%rsp, PER_CPU_VAR(cpu_tss_rw + TSS_sp2)
-	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
-	subq	$PTREGS_SIZE, %rsp
+	movq	%rsp, %r11
+	UKL_TO_STACK
 	ANNOTATE_RETPOLINE_SAFE
 	call	*ukl_calls(, %rax, 8)
-	movq	PER_CPU_VAR(cpu_tss_rw + TSS_sp2), %rsp
-	swapgs
-	sti					/* takes effect after the jump */
-	ANNOTATE_RETPOLINE_SAFE
+	movq	%r11, %rsp
+	UKL_LEAVE_LEAF ukl_leaf_work
 SYM_INNER_LABEL(ukl_leaf_jump, SYM_L_GLOBAL)
 	jmp	*%rcx
+SYM_INNER_LABEL(ukl_leaf_end, SYM_L_GLOBAL)
 SYM_CODE_END(ukl_leaf)
 
-/* What a call may look at, and the kernel's stack. */
+/* What a call may look at. */
 .macro UKL_SAVE
 	UNWIND_HINT_ENTRY
 	movq	%rsp, %r11
-	movq	PER_CPU_VAR(cpu_current_top_of_stack), %rsp
-	subq	$PTREGS_SIZE, %rsp
-	UNWIND_HINT_REGS
+	UKL_TO_FRAME
 	movq	%r11, RSP(%rsp)
 	movq	%rcx, RIP(%rsp)
 	movq	%rax, ORIG_RAX(%rsp)
@@ -77,12 +72,12 @@ SYM_CODE_END(ukl_leaf)
 	movq	%r10, R10(%rsp)
 	movq	%r8, R8(%rsp)
 	movq	%r9, R9(%rsp)
-	sti
 .endm
 
 /* A function that takes its arguments as C functions do. */
 SYM_CODE_START(ukl_by_arguments)
 	UKL_SAVE
+	UKL_BEGIN
 	ANNOTATE_RETPOLINE_SAFE
 	call	*ukl_calls(, %rax, 8)
 	jmp	ukl_by_arguments_back
@@ -91,14 +86,12 @@ SYM_CODE_END(ukl_by_arguments)
 /* Linux's own, that takes them from the saved registers. */
 SYM_CODE_START(ukl_by_registers)
 	UKL_SAVE
-	movq	%rsp, %rdi
+	UKL_BEGIN
+	UKL_FRAME_ADDRESS %rdi
 	ANNOTATE_RETPOLINE_SAFE
 	call	*sys_call_table(, %rax, 8)
 SYM_INNER_LABEL(ukl_by_arguments_back, SYM_L_LOCAL)
-	cli
-	movq	PER_CPU_VAR(current_task), %rcx
-	testl	$~(1 << TIF_UKL), TASK_TI_flags(%rcx)
-	jnz	.Lwork
+	UKL_END ukl_bypass_work
 
 	movq	RDI(%rsp), %rdi
 	movq	RSI(%rsp), %rsi
@@ -108,15 +101,18 @@ SYM_INNER_LABEL(ukl_by_arguments_back, SYM_L_LOCAL)
 	movq	R9(%rsp), %r9
 	movq	RIP(%rsp), %rcx
 	movq	RSP(%rsp), %rsp
-	UNWIND_HINT_EMPTY
-	swapgs
-	sti					/* takes effect after the jump */
-	ANNOTATE_RETPOLINE_SAFE
+	UKL_LEAVE
 SYM_INNER_LABEL(ukl_bypass_jump, SYM_L_GLOBAL)
 	jmp	*%rcx
+SYM_INNER_LABEL(ukl_bypass_end, SYM_L_GLOBAL)
+SYM_CODE_END(ukl_by_registers)
 
+/* A leaf has made its call, with work: all registers are the application's. */
+SYM_CODE_START(ukl_leaf_work)
+	UKL_SAVE
+	movq	$-1, ORIG_RAX(%rsp)		/* nothing is to be restarted */
 	/* The rest of the registers, as the full entry saves them; rax is the result. */
-.Lwork:
+SYM_INNER_LABEL(ukl_bypass_work, SYM_L_GLOBAL)
 	UNWIND_HINT_REGS
 	movq	RIP(%rsp), %rcx
 	movq	%rcx, RCX(%rsp)
@@ -131,7 +127,5 @@ SYM_INNER_LABEL(ukl_bypass_jump, SYM_L_GLOBAL)
 	movq	$__USER_CS, CS(%rsp)
 	movq	$(X86_EFLAGS_IF | X86_EFLAGS_FIXED), EFLAGS(%rsp)
 	movq	$__USER_DS, SS(%rsp)
-	movq	%rsp, %rdi
-	call	irqentry_exit_to_user_mode
-	jmp	ukl_return
-SYM_CODE_END(ukl_by_registers)
+	UKL_WORK
+SYM_CODE_END(ukl_leaf_work)

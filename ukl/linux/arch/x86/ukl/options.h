@@ -6,6 +6,7 @@
 #ifndef _UKL_OPTIONS_H
 #define _UKL_OPTIONS_H
 
+#include <asm/percpu.h>
 #include "bypass.h"
 
 /* The size of each processor's return code without IRET, and of the place that it reads. */
