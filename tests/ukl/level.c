@@ -40,6 +40,8 @@
 #define ROUNDS 20000
 #define FORKS 50
 #define TICK_US 1000
+/* Enough that some come at each of the places where a call that bypasses is about to return. */
+#define REGISTER_TICKS 500
 
 static __thread int own;
 static int constructed;
@@ -289,7 +291,7 @@ static void registers(void)
 
 	signal(SIGALRM, tick);
 	setitimer(ITIMER_REAL, &often, NULL);
-	while (ticks < 100)
+	while (ticks < REGISTER_TICKS)
 		wrong += changes(SYS_getppid) + changes(SYS_sched_yield);
 	setitimer(ITIMER_REAL, &never, NULL);
 	printf("registers: changed by %lu calls, ", wrong);
