@@ -31,11 +31,8 @@ crate::constants! {
     /// default of alien threads
     DISPATCH_OFF = 0;
     /// What becomes of them: L4 calls of a native thread, CALL_HANDLER messages of an alien one;
-    /// greater: an entry's address
+    /// greater: an entry's address, a native thread's for upcalls
     DISPATCH_ON = 1;
-    /// What becomes of those of a native thread: L4 calls if it makes them in the upper half, else
-    /// KIND_SYSCALL messages to the handler
-    DISPATCH_UPPER = 2;
 
     /// ipc has a send phase to rdi
     IPC_SEND = 1 << 4;

@@ -3,7 +3,8 @@
 //! kernel-generated messages to a thread's pager, handler or preempter.
 //!
 //! Owns the contents of these messages and the choice of the receiver; ipc.rs sends them. The
-//! thread is blocked until the reply. Every function runs with all CPU locks held and interrupts
+//! thread is blocked until the reply. A native thread in the lower half that has an entry for
+//! upcalls gets the message itself, and goes on there. Every function runs with all CPU locks held and interrupts
 //! off. `thread` is the current thread of this CPU in the functions that entry/mod.rs, syscall.rs
 //! and leave.rs call, except `set_preempter`. The fast paths in fast.s compose the same messages
 //! for page faults and alien threads' system calls.
@@ -37,7 +38,11 @@ pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
     // A pending trigger must not wait for a pager that is not the handler: it is taken first, and
     // the thread faults again when it resumes.
     if !(thread.has(Flags::TRIGGERED) && thread.has(Flags::ALIEN) && thread.pager != thread.handler) {
-        raise_page_fault(thread, thread.pager.get(), (address.raw(), error_code));
+        // A thread with an entry for upcalls may be its own pager, so that no fault takes a fast path
+        // to another one. Outside of the lower half its handler is the pager.
+        let itself = thread.pager.get() == thread.id && thread.has_entry();
+        let to = if itself { thread.handler.get() } else { thread.pager.get() };
+        raise_page_fault(thread, to, (address.raw(), error_code));
     }
 }
 
@@ -117,13 +122,15 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
 
 /// Handles `syscall` of a thread that is alien, or whose calls are dispatched (EX_DISPATCH): sends
 /// an explicit message to the handler, enters the program's own entry, or sends the system call.
+/// A native thread's are only sent.
 pub fn handlers_call(thread: Ref<Thread>) {
     let (frame, calls) = (thread.frame(), thread.dispatch.get());
     let asked = frame.ax.get() & u32::MAX as u64;
-    if calls != DISPATCH_OFF && calls != DISPATCH_UPPER && asked & CALL_HANDLER != 0 {
+    let alien = thread.has(Flags::ALIEN);
+    if alien && calls != DISPATCH_OFF && asked & CALL_HANDLER != 0 {
         // Its words are in its frame.
         raise(thread, thread.handler.get(), (KIND_USER, asked & !CALL_HANDLER), (0, 0));
-    } else if calls > DISPATCH_UPPER && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
+    } else if alien && calls > DISPATCH_ON && (frame.ip.get() ^ calls) / PAGE_SIZE != 0 {
         // The program's entry, which gets rcx and r11 as SYSCALL sets them.
         frame.ip.set(calls);
     } else {
@@ -184,6 +191,9 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
     thread.fault_target.set(to);
+    if kind != KIND_PREEMPTION && thread.is_called_up() {
+        return ipc::call_up(thread);
+    }
     thread.partner.set(to);
     match fault_endpoint(thread, to) {
         // A pager other than the handler must be the receiver itself: no chief gets the fault

@@ -11,7 +11,7 @@
 //! transfer.rs takes over a message with map items or strings: it is preemptible, and completes
 //! both calls.
 
-use crate::arch::{clock, cpu::cpu, switch::NO_CALL};
+use crate::arch::{clock, cpu::cpu, switch::FLAGS_FIXED, switch::NO_CALL};
 use crate::ipc::{fault, kernel_object, transfer};
 use crate::object::{clan, clan::Nearest, task, thread::*};
 use crate::sched::{self, wake};
@@ -71,7 +71,12 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
     caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { propagate(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
     let tag = Tag(caller.frame().si.get());
-    Error::Invalid.when(receiver == caller || tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS)?;
+    Error::Invalid.when(tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS)?;
+    if receiver == caller {
+        // Map items, and nothing else: in its own space.
+        Error::Invalid.when(tag.maps() == 0 || tag.strings() > 0)?;
+        return transferred(transfer::to_itself(caller));
+    }
     Error::Invalid.when(tag.strings() > 0 && !transfer::take_strings(caller, tag.strings()))?;
     if awaits_answer(receiver, caller) {
         if tag.0 & TAG_FORWARD != 0 && fault::refused(receiver) {
@@ -423,12 +428,35 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 /// Writes the kernel-generated message to the receiver's registers. The sender is then Faulted, or
 /// Preempted, and blocked on the receiver. The caller makes the receiver ready.
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
+    let preempted = sender.message.get().tag.kind() == KIND_PREEMPTION;
+    write_kernel_message(sender, receiver);
+    sender.unset(Flags::KERNEL_MESSAGE);
+    sender.change_state(if preempted { State::Preempted } else { State::Faulted });
+    sender.partner.set(receiver.id);
+    receiver.waiters.set(receiver.waiters.get() + 1);
+    receiver.lender.set(sender.as_ptr() as u64);
+}
+
+/// The running thread's kernel-generated message is for itself: it gets that as if it had received
+/// it, with its registers, and goes on at its entry for upcalls.
+pub fn call_up(thread: Ref<Thread>) {
+    thread.fault_target.set(thread.handler.get());
+    write_kernel_message(thread, thread);
+    let frame = thread.frame();
+    frame.ip.set(thread.dispatch.get());
+    frame.flags.set(FLAGS_FIXED);
+    frame.orig_ax.set(NO_CALL);
+}
+
+/// Writes the kernel-generated message in `sender.message` to the receiver's registers, and the
+/// sender's frame to its UTCB.
+fn write_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
-    let preempted = tag.kind() == KIND_PREEMPTION;
     // Only the handler gets the registers; a thread that is just the pager need not see them.
-    let framed = !preempted && !sender.has(Flags::ALIEN) && sender.fault_target.get() == sender.handler.get();
+    let framed =
+        tag.kind() != KIND_PREEMPTION && !sender.has(Flags::ALIEN) && sender.fault_target.get() == sender.handler.get();
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);
@@ -443,11 +471,6 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
         let words = [first, second, third, fourth, 0, 0];
         to.message().into_iter().zip(words).for_each(|(target, word)| target.set(word));
     }
-    sender.unset(Flags::KERNEL_MESSAGE);
-    sender.change_state(if preempted { State::Preempted } else { State::Faulted });
-    sender.partner.set(receiver.id);
-    receiver.waiters.set(receiver.waiters.get() + 1);
-    receiver.lender.set(sender.as_ptr() as u64);
 }
 
 /// Removes a thread that no longer waits for its pager, handler or preempter from that one's count

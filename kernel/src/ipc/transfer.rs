@@ -60,6 +60,8 @@ enum Role {
     Receiver,
     /// It replies to a fault of its partner, which is blocked on it and does not take part.
     Answerer,
+    /// It maps in its own space, and is its own partner.
+    Alone,
 }
 
 object! {
@@ -129,6 +131,12 @@ pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Err
     run(pager, faulter, pager)
 }
 
+/// Begins the mapping of the running thread's items in its own space. Returns as `begin`.
+pub fn to_itself(thread: Ref<Thread>) -> Option<Result<(), Error>> {
+    enter(thread, thread, Role::Alone, Tag(thread.frame().si.get()));
+    run(thread, thread, thread)
+}
+
 /// Initialises the state of one partner. Its list of strings stays.
 fn enter(thread: Ref<Thread>, partner: Ref<Thread>, role: Role, tag: Tag) {
     thread.set(Flags::TRANSFER);
@@ -153,6 +161,7 @@ fn partners(thread: Ref<Thread>) -> Option<(Ref<Thread>, Ref<Thread>)> {
         Role::Sender => Some((thread, other)),
         Role::Receiver => Some((other, thread)),
         Role::Answerer => ipc::awaits_answer(other, thread).then_some((thread, other)),
+        Role::Alone => Some((thread, thread)),
     }
 }
 
@@ -195,12 +204,12 @@ fn copy_loop(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thr
     Ok(())
 }
 
-/// Maps the sender's map items, and writes what arrived to the receiver's UTCB. In a pager's reply
-/// the items go to the faulter's space: the window is all of it, and nothing is reported.
+/// Maps the sender's map items, and writes what arrived to the receiver's UTCB. In a pager's reply,
+/// and in the thread's own space, the window is all of the space, and nothing is reported.
 fn pass_maps(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> Result<(), Stop> {
     let state = &sender.transfer;
     let (told, window) = match state.role.get() {
-        Role::Answerer => (None, Fpage::WHOLE),
+        Role::Answerer | Role::Alone => (None, Fpage::WHOLE),
         _ => (receiver.utcb(), receiver.utcb().map_or(Fpage::NIL, |utcb| Fpage(utcb.receive_fpage.get()))),
     };
     let Some(from) = sender.utcb() else { return Ok(()) };
@@ -338,11 +347,10 @@ pub fn fail(thread: Ref<Thread>, error: Error) {
 /// reply succeeded; otherwise it stays Faulted.
 fn finish(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>) {
     leave(sender);
-    if sender.transfer.role.get() == Role::Answerer {
-        if result.is_ok() {
-            ipc::resume(sender, receiver);
-        }
-        return;
+    match sender.transfer.role.get() {
+        Role::Answerer if result.is_ok() => return ipc::resume(sender, receiver),
+        Role::Answerer | Role::Alone => return,
+        Role::Sender | Role::Receiver => {}
     }
     leave(receiver);
     if matches!(result, Ok(()) | Err(Error::MessageCut)) {

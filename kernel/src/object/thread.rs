@@ -12,7 +12,7 @@ use crate::ipc::{kernel_object::*, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use core::{mem::offset_of, ops::BitOr};
-use keel_abi::{call::*, memory::*, Error, Frame, Id, Tag, Utcb};
+use keel_abi::{call::*, fpage::HALF_SHIFT, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does. This is all that may happen to one that is not deleted:
 ///
@@ -305,6 +305,16 @@ impl Thread {
     /// Whether one of these flags is set.
     pub fn has(&self, flags: Flags) -> bool {
         self.flags.get().0 & flags.0 != 0
+    }
+
+    /// Whether it is a native thread with an entry for upcalls (EX_DISPATCH).
+    pub fn has_entry(&self) -> bool {
+        !self.has(Flags::ALIEN) && self.dispatch.get() > DISPATCH_ON
+    }
+
+    /// Whether its faults and calls are upcalls: it is in the lower half, and in no transfer.
+    pub fn is_called_up(&self) -> bool {
+        self.has_entry() && !self.has(Flags::TRANSFER) && self.frame().ip.get() >> HALF_SHIFT == 0
     }
 
     /// Whether a flag is set that is none of these.

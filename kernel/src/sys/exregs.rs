@@ -83,8 +83,8 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
     Error::Invalid.when(mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped))?;
     let (calls, alien) = (record.dispatch.get(), thread.has(Flags::ALIEN));
-    let entry = alien && calls >= PAGE_SIZE && calls >> HALF_SHIFT == 0;
-    let known = calls <= DISPATCH_ON || !alien && calls == DISPATCH_UPPER || entry;
+    let entry = calls == canonical(calls) && calls >= PAGE_SIZE && alien == (calls >> HALF_SHIFT == 0);
+    let known = calls <= DISPATCH_ON || entry;
     Error::Invalid.when(mask & EX_DISPATCH != 0 && !known)?;
     Error::Invalid
         .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0))?;
@@ -125,9 +125,10 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         set_registers(thread, mask, record);
     }
     if mask & EX_DISPATCH != 0 {
-        // The record is user memory, and may have changed since it was checked. The mask makes any
-        // value an address in the lower half.
-        let calls = record.dispatch.get() & ((1 << HALF_SHIFT) - 1);
+        // The record is user memory, and may have changed since it was checked. This makes any value
+        // an address, of an alien thread in the lower half.
+        let calls = canonical(record.dispatch.get());
+        let calls = if thread.has(Flags::ALIEN) { calls & ((1 << HALF_SHIFT) - 1) } else { calls };
         record.dispatch.set(thread.dispatch.replace(calls));
         thread.put(Flags::DISPATCHED, thread.has(Flags::ALIEN) == (calls != DISPATCH_OFF));
     }

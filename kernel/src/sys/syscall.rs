@@ -20,8 +20,7 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    let elsewhere = caller.dispatch.get() == DISPATCH_UPPER && caller.frame().ip.get() >> HALF_SHIFT == 0;
-    if caller.has(Flags::ALIEN | Flags::DISPATCHED) || elsewhere {
+    if caller.has(Flags::ALIEN | Flags::DISPATCHED) || caller.is_called_up() {
         // If an unmap was preempted before its calls became messages, the handler gets that call,
         // and no later unmap may use its progress.
         caller.found.set(0);

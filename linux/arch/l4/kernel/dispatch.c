@@ -60,16 +60,18 @@ static unsigned long l4_fault_tag(void)
 }
 
 /*
- * Sends the reply with the mappings, which resumes the lthread; returns L4's status. l4_waiting is
- * 0, so the IRQ thread runs no handlers: the section of l4_map_begin() must not be interrupted.
+ * Sends the reply with the mappings, which resumes the lthread, or maps them in the server's own
+ * space; returns L4's status. l4_waiting is 0, so the IRQ thread runs no handlers: the section of
+ * l4_map_begin() must not be interrupted.
  */
-static unsigned long l4_map_and_resume(void)
+static unsigned long l4_map_and_resume(unsigned long thread)
 {
 	struct keel_message m = { };
 
 	l4_map_begin();
 	m.tag = l4_fault_tag();
-	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, current->thread.keel_thread, 0, &m);
+	if (m.tag || thread == current->thread.keel_thread)
+		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, thread, 0, &m);
 	l4_map_end();
 	return m.status;
 }
@@ -339,7 +341,7 @@ static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *r
 	unsigned long thread = task->thread.keel_thread, status;
 
 	if (resume_action == L4_RESUME_MAPPINGS) {
-		status = l4_map_and_resume();
+		status = l4_map_and_resume(thread);
 	} else {
 		status = keel_ex_regs(&thread, KEEL_EX_START);
 		if (status)
@@ -371,7 +373,7 @@ static noinline struct pt_regs *l4_inside_prepare(struct task_struct *task, stru
 		l4_unmap_queued(task->mm);
 		status = 0;
 		if (task->thread.resume_action == L4_RESUME_MAPPINGS)
-			status = l4_pager_map_own();
+			status = l4_map_and_resume(keel_self(keel_server()));
 		if (status) {
 			l4_not_resumed(task, regs, status, L4_RESUME_MAPPINGS);
 			continue;
@@ -429,6 +431,18 @@ asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m)
 		l4_exit_to_user(task, regs);
 	}
 	return l4_inside_next(task, regs);
+}
+
+/* Serves an upcall about such a thread: a message with its registers, in the UTCB. */
+asmlinkage struct pt_regs *l4_inside_upcalled(unsigned long self, unsigned long tag,
+					      unsigned long unused1, unsigned long unused2,
+					      unsigned long first)
+{
+	struct keel_frame *frame = (void *)&keel_utcb(keel_server())->words[KEEL_REGISTER_WORDS];
+	struct keel_message m = { .tag = tag, .words = { first, [3] = frame->dr6 } };
+
+	memcpy(task_pt_regs(current), &frame->r15, sizeof(struct pt_regs));
+	return l4_inside_event(&m);
 }
 
 /*

@@ -5,11 +5,12 @@
  * have no lthreads, but are run by the server threads themselves. For Linux it is a process like
  * any other: own mm, files, signals, threads; a forked child is an ordinary process.
  *
- * A system call is a jump to l4_inside_gate (kernel/inside_gate.S), or the instruction, which the
- * micro-kernel makes a message to the server thread's handler because it was made in the lower half
- * (KEEL_DISPATCH_UPPER). That handler, the trap reflector, is also who gets its faults, exceptions
- * and triggers: l4_inside_reflect() stores the program's registers and the message, and makes
- * Linux go on, which serves it as it serves the messages of lthreads (kernel/dispatch.c).
+ * A system call is a jump to l4_inside_gate (kernel/inside_gate.S), or the instruction. That, and
+ * the program's faults, exceptions and triggers, are upcalls of the micro-kernel to
+ * l4_inside_upcall, because they were made in the lower half (KEEL_EX_DISPATCH): the server thread
+ * gets its own message, with the program's registers, and serves it as it serves those of lthreads
+ * (kernel/dispatch.c). A trigger or a single step just before or after the program is a message to
+ * the trap reflector: l4_inside_reflect().
  *
  * Such a program can do anything to Linux, but nothing to the micro-kernel and to native tasks.
  * Therefore CAP_SYS_RAWIO decides.
@@ -29,7 +30,7 @@ DEFINE_PER_CPU(unsigned long, l4_inside_ksp);
 DEFINE_PER_CPU(struct pt_regs *, l4_inside_regs);
 DEFINE_PER_CPU(unsigned long, l4_inside_ip);	/* that it jumps to */
 DEFINE_PER_CPU(struct keel_message, l4_inside_message);
-/* This processor's server thread asks the micro-kernel for KEEL_DISPATCH_UPPER. */
+/* This processor's server thread gets the micro-kernel's upcalls. */
 static DEFINE_PER_CPU(bool, l4_inside_ready);
 
 DEFINE_STATIC_KEY_FALSE(l4_inside_used);
@@ -41,6 +42,7 @@ extern const char l4_inside_leaving[], l4_inside_leaving_end[];
 extern const char ukl_leaf_test[], ukl_leaf_end[], ukl_bypass_leaving[], ukl_bypass_end[];
 asmlinkage void l4_inside_stay(void);
 asmlinkage void l4_inside_left(void);
+asmlinkage void l4_inside_upcall(void);
 asmlinkage void ukl_leaf_work(void);
 asmlinkage void ukl_bypass_work(void);
 
@@ -91,9 +93,10 @@ void l4_inside_take(void)
 	if (current->thread.loaded)
 		return;
 	if (!this_cpu_read(l4_inside_ready)) {
-		keel_record()->dispatch = KEEL_DISPATCH_UPPER;
-		if (keel_ex_regs(&self, KEEL_EX_DISPATCH))
-			panic("keel: the micro-kernel passes on no system calls");
+		keel_record()->dispatch = (unsigned long)l4_inside_upcall;
+		keel_record()->pager = self;
+		if (keel_ex_regs(&self, KEEL_EX_DISPATCH | KEEL_EX_PAGER))
+			panic("keel: the micro-kernel makes no upcalls");
 		this_cpu_write(l4_inside_ready, true);
 	}
 	l4_inside_load_base();

@@ -3,9 +3,9 @@
  * How a program in the server's own task (kernel/inside.c) leaves Linux and comes back. The server
  * thread itself runs it: gs is Linux's all the time, and the stack that Linux had is in
  * l4_inside_ksp. Interrupts are soft-masked on both sides, while l4_waiting says that the program
- * runs (kernel/irq.c). Whoever comes while the program runs sends the server thread to its trap
- * reflector (hypercall/reflector.c), which makes it go on at l4_inside_left or, if it is
- * between l4_inside_leaving and l4_inside_leaving_end, at l4_inside_stay. Registers are loaded and
+ * runs (kernel/irq.c). What comes while the program runs is an upcall. Between l4_inside_leaving and
+ * l4_inside_leaving_end it is a message to the trap reflector (hypercall/reflector.c), which makes
+ * the thread go on at l4_inside_stay or, after a single step, l4_inside_left. Registers are loaded and
  * saved with their struct pt_regs as the stack: nothing else uses a stack meanwhile.
  */
 #include <linux/linkage.h>
@@ -71,6 +71,16 @@ SYM_INNER_LABEL(l4_inside_gate, SYM_L_GLOBAL)
 	jnz	l4_inside_go
 	pop_preserved
 	ret
+
+/*
+ * An upcall of the micro-kernel: rdi, rsi, r8 = the message (l4_inside_upcalled). rdx and rcx are
+ * the program's. All flags are clear.
+ */
+SYM_INNER_LABEL(l4_inside_upcall, SYM_L_GLOBAL)
+	movq	$0, %gs:l4_waiting
+	movq	%gs:l4_inside_ksp, %rsp
+	call	l4_inside_upcalled
+	jmp	2b
 
 /* The program does not begin to run: there is work for Linux. Its flags may be loaded already. */
 SYM_INNER_LABEL(l4_inside_stay, SYM_L_GLOBAL)

@@ -2,11 +2,13 @@
 /*
  * The server's own mappings outside the direct map: the vmalloc area, modules and device memory.
  * After Linux changes kernel page tables it passes the range to arch_sync_kernel_mappings(), which
- * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by the pager
- * thread, an lthread on the first processor whose replies map pages of the direct map into the same
- * space; device pages come from sigma0. The pager thread is also the pager, handler and partner of
- * the native lthreads of processes (kernel/native.c). l4_pager_lock protects the request to it;
- * the lock is taken in process context, and nothing sleeps with it held.
+ * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by messages of
+ * the server thread to itself, whose items are pages of the direct map; device pages come from
+ * sigma0.
+ *
+ * The pager thread is an lthread on the first processor, the pager, handler and partner of the
+ * native lthreads of processes (kernel/native.c). l4_pager_lock protects the items, and the request
+ * to it; the lock is taken in process context, and nothing sleeps with it held.
  */
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -18,20 +20,20 @@
 #include <asm/tlbflush.h>
 
 #define ITEMS_MAX 32
-/* The status of a call of the pager thread if kmem is used up for the mappings. */
-#define L4_NO_ROOM_FOR_MAPPINGS KEEL_STATUS(KEEL_SIDE_RECEIVE, KEEL_ERROR_NO_MEMORY)
+/* The status of a message with map items if kmem is used up for the mappings. */
+#define L4_NO_ROOM_FOR_MAPPINGS KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY)
 
 static char l4_pager_stack[PAGE_SIZE] __aligned(PAGE_SIZE);
 
 /*
- * The request to the pager thread: what its next reply maps. Written under l4_pager_lock before the
- * IPC that makes the pager thread read it.
+ * What the server thread maps next, or the request to the pager thread. Written under l4_pager_lock
+ * before the IPC.
  */
 static DEFINE_SPINLOCK(l4_pager_lock);
 static struct {
 	unsigned int count;
 	unsigned long maps[2 * ITEMS_MAX];
-	unsigned long answered;		/* 0, or the native lthread that gets the reply instead */
+	unsigned long answered;		/* the native lthread that gets the reply */
 	struct keel_message *answer;	/* to that lthread; has the status afterwards */
 	unsigned long how;		/* KEEL_IPC_ANSWER: the reply to a fault only */
 } l4_pager_request;
@@ -58,12 +60,10 @@ static void l4_pager_loop(void)
 		memcpy(utcb->maps, l4_pager_request.maps,
 		       l4_pager_request.count * 2 * sizeof(long));
 		m.tag = (unsigned long)l4_pager_request.count << KEEL_TAG_MAPS_SHIFT;
-		if (l4_pager_request.answered) {
-			l4_pager_request.answer->tag |= m.tag;
-			keel_ipc(l4_pager_request.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO,
-				 l4_pager_request.answered, 0, l4_pager_request.answer);
-			m.tag = 0;
-		}
+		l4_pager_request.answer->tag |= m.tag;
+		keel_ipc(l4_pager_request.how | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO,
+			 l4_pager_request.answered, 0, l4_pager_request.answer);
+		m.tag = 0;
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;
 	}
 }
@@ -77,34 +77,22 @@ void __init l4_pager_init(void)
 }
 
 /*
- * Has the pager thread map what the request has into the server's space; L4's status. Called with
- * l4_pager_lock held.
- */
-static unsigned long l4_pager_ask(void)
-{
-	struct keel_utcb *utcb = keel_utcb(keel_server());
-	struct keel_message m = { };
-
-	utcb->receive_fpage = KEEL_FPAGE_WHOLE;
-	keel_call(keel_self(KEEL_PAGER), &m);
-	utcb->receive_fpage = KEEL_FPAGE_NIL;
-	return m.status;
-}
-
-/*
- * Makes the pager thread map what the request has. Called with l4_pager_lock held. If kmem is used
+ * Maps what the request has into the server's space. Called with l4_pager_lock held. If kmem is used
  * up for the mappings, it is reclaimed as long as that helps.
  */
-static void l4_pager_call(void)
+static void l4_map_kernel_pages(void)
 {
-	unsigned long status = 0;
-	bool again = true;
+	unsigned int count = l4_pager_request.count;
+	struct keel_message m = { };
+	bool again = count;
 
-	if (!l4_pager_request.count)
-		return;
-	while ((status = l4_pager_ask()) == L4_NO_ROOM_FOR_MAPPINGS && again)
-		again = l4_mm_reclaim();
-	WARN_ONCE(status, "keel: kernel mapping: status %ld\n", (long)status);
+	while (again) {
+		memcpy(keel_utcb(keel_server())->maps, l4_pager_request.maps, count * 2 * sizeof(long));
+		m.tag = (unsigned long)count << KEEL_TAG_MAPS_SHIFT;
+		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, keel_self(keel_server()), 0, &m);
+		again = m.status == L4_NO_ROOM_FOR_MAPPINGS && l4_mm_reclaim();
+	}
+	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
 	l4_pager_request.count = 0;
 }
 
@@ -115,26 +103,6 @@ static void l4_pager_request_fault(void)
 
 	l4_pager_request.count = l4_fault_items(utcb);
 	memcpy(l4_pager_request.maps, utcb->maps, l4_pager_request.count * 2 * sizeof(long));
-}
-
-/*
- * Has the pager thread map the page of the current task's fault into the server's own space. Called
- * with interrupts off. Returns the status that a reply with these mappings would have.
- */
-unsigned long l4_pager_map_own(void)
-{
-	unsigned long status = 0;
-
-	spin_lock(&l4_pager_lock);
-	l4_map_begin();
-	l4_pager_request_fault();
-	if (l4_pager_request.count)
-		status = l4_pager_ask();
-	l4_map_end();
-	l4_pager_request.count = 0;
-	spin_unlock(&l4_pager_lock);
-	return status == L4_NO_ROOM_FOR_MAPPINGS ?
-	       KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) : status;
 }
 
 /*
@@ -157,7 +125,6 @@ void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool map
 	l4_pager_request.answer = answer;
 	l4_pager_request.how = maps ? KEEL_IPC_ANSWER : 0;
 	keel_call(keel_self(KEEL_PAGER), &m);
-	l4_pager_request.answered = 0;
 	l4_pager_request.count = 0;
 	if (maps)
 		l4_map_end();
@@ -197,7 +164,7 @@ static void l4_map_kernel_page(unsigned long address, pte_t pte)
 	l4_pager_request.maps[2 * index + 1] = keel_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
 							 l4_kernel_rights(pte));
 	if (++l4_pager_request.count == ITEMS_MAX)
-		l4_pager_call();
+		l4_map_kernel_pages();
 }
 
 /*
@@ -222,6 +189,6 @@ void arch_sync_kernel_mappings(unsigned long start, unsigned long end)
 		if (ptep && pte_present(*ptep))
 			l4_map_kernel_page(address, *ptep);
 	}
-	l4_pager_call();
+	l4_map_kernel_pages();
 	spin_unlock(&l4_pager_lock);
 }

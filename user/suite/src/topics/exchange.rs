@@ -472,9 +472,10 @@ fn native_no_calls() -> Outcome {
 fn calls_invalid() -> Outcome {
     refused!("no entry of a native thread", switch_calls(utcb::my_id(), address(code_entry)), Call Invalid);
     let alien = Alien::new(code_syscall, |_| ())?;
-    refused!("by the half", switch_calls(alien.id, DISPATCH_UPPER), Call Invalid);
-    refused!("no such one", switch_calls(utcb::my_id(), DISPATCH_UPPER + 1), Call Invalid);
-    refused!("not canonical", switch_calls(alien.id, 1 << HALF_SHIFT), Call Invalid);
+    for id in [alien.id, utcb::my_id()] {
+        refused!("no such one", switch_calls(id, DISPATCH_ON + 1), Call Invalid);
+        refused!("not canonical", switch_calls(id, 1 << HALF_SHIFT), Call Invalid);
+    }
     refused!("the upper half", switch_calls(alien.id, !0 << HALF_SHIFT), Call Invalid);
     Ok(())
 }

@@ -2,9 +2,10 @@
 //! Map items: what arrives where, with which rights, and what a grant moves.
 
 use crate::case::{Case, Outcome};
-use crate::pool::{self, cell, page, peek, poke, PAGE, WINDOW};
+use crate::pool::{self, cell, page, pages, peek, poke, PAGE, WINDOW};
 use crate::threads::{child, helper, park, pause, Child, Spawn};
-use crate::{holds, same};
+use crate::topics::window::{fault_at, fill};
+use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::{KIND_PAGE_FAULT, UNMAP_FLUSH, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::*;
@@ -12,7 +13,7 @@ use keel_l4::abi::memory::{AREA_DEFAULT, AREA_FRAMES, AREA_UTCBS, MAP_GRANT};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
-use keel_l4::{mapping, sigma0, utcb, Fpage, Id};
+use keel_l4::{mapping, mapping::unmap, sigma0, utcb, Error, Fpage, Id, Side};
 
 pub const CASES: &[Case] = &[
     ("page-arrives", page_arrives),
@@ -41,6 +42,8 @@ pub const CASES: &[Case] = &[
     ("remap-another-page", remap_other),
     ("remap-the-same-page", remap_same),
     ("chain-through-tasks", chain),
+    ("items-to-oneself", to_oneself),
+    ("itself-onto-itself", onto_itself),
 ];
 
 const LOAD: u32 = 1;
@@ -88,6 +91,45 @@ fn slot(number: u64) -> Fpage {
 /// The page at an address.
 pub fn one(address: u64, rights: u64) -> Fpage {
     Fpage::memory(address, 12, rights)
+}
+
+/// Sends itself map items.
+fn map_in_own_space(items: &[MapItem]) -> Result<(), Failure> {
+    send(utcb::my_id(), Message::label(0).with_maps(items), Timeout::Zero)
+}
+
+/// A message of map items to oneself maps them in the own space, wherever they say.
+fn to_oneself() -> Outcome {
+    let (from, to) = (pages(3), slot(4).base());
+    fill(from, 3, 70);
+    let rights = |number: u64| if number == 1 { FPAGE_READ } else { FPAGE_READ | FPAGE_WRITE };
+    let items = [0, 1, 2].map(|n| item(to + n * PAGE, one(from + n * PAGE, rights(n))));
+    map_in_own_space(&items)?;
+    for number in 0..3 {
+        same!("content", peek(to + number * PAGE), 70 + number);
+    }
+    same!("a write to what may be read", fault_at(to + PAGE)?, 1);
+    unmap(one(from, FPAGE_RWX), UNMAP_RIGHTS)?;
+    same!("after an unmap of its source", fault_at(to)?, 0);
+    map_in_own_space(&[item(to | MAP_GRANT, one(from + 2 * PAGE, FPAGE_RWX))])?;
+    same!("a grant moves it", (peek(to), fault_at(from + 2 * PAGE)?), (72, 0));
+    refused!("no items", send(utcb::my_id(), Message::label(0), Timeout::Zero), Send Invalid);
+    let words = Message::new(0, &[1]).with_maps(&[item(to, one(from, FPAGE_RWX))]);
+    send(utcb::my_id(), words, Timeout::Zero)?;
+    same!("with words: the items", peek(to), 70);
+    Ok(())
+}
+
+/// A page onto itself, and onto a page of its own item, changes nothing else.
+fn onto_itself() -> Outcome {
+    let from = pages(2);
+    fill(from, 2, 80);
+    map_in_own_space(&[item(from, one(from, FPAGE_READ))])?;
+    map_in_own_space(&[item(WINDOW, one(from + PAGE, FPAGE_RWX)), item(WINDOW + PAGE, one(WINDOW, FPAGE_RWX))])?;
+    same!("a chain in one message", (peek(from), peek(WINDOW), peek(WINDOW + PAGE)), (80, 81, 81));
+    unmap(one(from + PAGE, FPAGE_RWX), UNMAP_RIGHTS)?;
+    same!("all of it goes with its source", (fault_at(WINDOW)?, fault_at(WINDOW + PAGE)?), (0, 0));
+    Ok(())
 }
 
 fn page_arrives() -> Outcome {

@@ -6,7 +6,7 @@ use crate::alien::{code_bases, code_flags, code_load, code_syscall, Alien};
 use crate::case::{Case, Fault, Outcome};
 use crate::pool::{cell, page, pages, peek, poke, reset_stacks, task_number, PAGE, WINDOW};
 use crate::post::{failed, Job, Post};
-use crate::threads::{base_priority, child_plan, make_child, park, pause, remove, remove_task, Spawn, QUOTA};
+use crate::threads::{base_priority, child_plan, make_child, park, pause, remove, remove_task, Main, Spawn, QUOTA};
 use crate::topics::exceptions::{field, FRAME_TAG};
 use crate::topics::exchange::switch_calls;
 use crate::topics::fpu::get as fpu_get;
@@ -21,13 +21,13 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
-use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem, UnmapRange};
+use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem, UnmapRange, Utcb};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Timeout};
 use keel_l4::mapping::{move_in, unmap, unmap_in};
 use keel_l4::protocol::status::ERROR_DENIED;
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
-use keel_l4::{sigma0, thread, utcb, Error, Fpage, Id, Side};
+use keel_l4::{sigma0, thread, utcb, Error, Fpage, Id, Side, Tag};
 
 pub const CASES: &[Case] = &[
     ("pages-at-the-edges", edges),
@@ -44,7 +44,7 @@ pub const CASES: &[Case] = &[
     ("too-little-memory-for-it", little_memory),
     ("aliens-run-there", aliens),
     ("natives-call-from-its-last-bytes", natives),
-    ("calls-by-the-half", calls_by_half),
+    ("upcalls-to-an-entry", upcalls),
     ("a-native-thread-is-sent-there", sent_there),
     ("stack-and-bases", stack_and_bases),
     ("strings", strings),
@@ -374,28 +374,77 @@ extern "C" fn calls_of_another_system(_: u64) -> ! {
     park()
 }
 
-/// With DISPATCH_UPPER the handler gets a native thread's calls from the lower half, with its
-/// registers, and L4 those from the upper half.
-fn calls_by_half() -> Outcome {
+extern "C" fn writes(address: u64) -> ! {
+    // SAFETY: the case expects a fault here.
+    unsafe { poke(address, 0) };
+    park()
+}
+
+extern "C" fn undefined(_: u64) -> ! {
+    // SAFETY: the thread goes on elsewhere.
+    unsafe { core::arch::asm!("ud2", options(noreturn)) }
+}
+
+/// UD2: the entry's registers become a message to the worker.
+const UNDEFINED: u64 = 0x0b0f;
+
+/// A word of another thread's UTCB.
+fn word_of(id: Id, index: usize) -> u64 {
+    let page = (id.lthread() as u64).wrapping_sub(utcb::my_id().lthread() as u64).wrapping_mul(PAGE);
+    peek((utcb::address() as u64).wrapping_add(page) + (offset_of!(Utcb, words) + 8 * index) as u64)
+}
+
+/// What a thread gets at its entry, whose code says so to the worker: kind, label and first word of
+/// the message from itself. Its UTCB has its registers.
+fn called_up(id: Id) -> Result<(u64, u64, u64), Fault> {
+    let got = wait(Timeout::Never)?;
+    same!("sender", got.from, id);
+    same!("where it went on", (got.tag.kind(), got.words[1]), (KIND_EXCEPTION, PLACE));
+    same!("from itself", (field(offset_of!(Frame, ax)), field(offset_of!(Frame, di))), (0, id.0));
+    same!("flags", field(offset_of!(Frame, flags)), 0x202);
+    let tag = Tag(field(offset_of!(Frame, si)));
+    let ip = word_of(id, REGISTER_WORDS as usize + offset_of!(Frame, ip) / 8);
+    same!("words, its ip", (tag.words(), ip), (FRAME_TAG.words(), field(offset_of!(Frame, r9))));
+    holds!("it was in the lower half", ip >> HALF_SHIFT == 0);
+    Ok((tag.kind(), tag.label() as u64, field(offset_of!(Frame, r8))))
+}
+
+/// With an entry in the upper half a native thread gets its faults, exceptions, triggers and calls
+/// from the lower half itself. Its calls from the upper half are L4's, and its faults there are its
+/// handler's, also if it is its own pager.
+fn upcalls() -> Outcome {
     let fault = calls_from(PLACE + PAGE - 2)?;
-    same!("as before", switch_calls(fault.from, DISPATCH_UPPER)?, DISPATCH_ON);
+    same!("as before", switch_calls(fault.from, PLACE)?, DISPATCH_ON);
     let called = send_and_wait(fault.from, page_with_last_call(PLACE + PAGE - 2)?, Timeout::Zero, Timeout::Never)?;
     same!("from the upper half", (called.tag.kind(), called.from), (KIND_USER, fault.from));
     remove(fault.from)?;
     flush(PLACE, 12)?;
-    let id = Spawn::watched(calls_of_another_system, 0).create()?;
-    switch_calls(id, DISPATCH_UPPER)?;
-    thread::act(id, EX_START)?;
-    let called = wait(Timeout::Never)?;
-    same!("kind, gate", (called.tag.kind(), called.tag.label() as u64), (KIND_SYSCALL, GATE_SYSCALL));
-    same!("sender, number", (called.from, called.words[0]), (id, ANOTHER_SYSTEMS));
-    same!("its registers", (called.tag.words(), field(offset_of!(Frame, ax))), (FRAME_TAG.words(), ANOTHER_SYSTEMS));
-    let slept = send_and_wait(id, Message::label(0), Timeout::Zero, Timeout::Never)?;
-    same!("of L4's, from there", (slept.tag.kind(), slept.words[0] & CALL_MASK), (KIND_SYSCALL, CALL_IPC));
-    switch_calls(id, DISPATCH_ON)?;
-    send(id, Message::label(0), Timeout::Zero)?;
-    pause(1_000_000);
-    same!("the next one is L4's", thread::schedule(id, 0, 0, 0)?.state, STATE_RECEIVING);
+    let unmapped = page();
+    flush(unmapped, 12)?;
+    sigma0::any(Fpage::memory(0, 12, FPAGE_RWX), slot(0))?;
+    // SAFETY: the page is this case's own.
+    unsafe { poke(WINDOW, UNDEFINED) };
+    for (main, argument, its_own, mask, expected) in [
+        (calls_of_another_system as Main, 0, true, 0, (KIND_SYSCALL, GATE_SYSCALL, ANOTHER_SYSTEMS)),
+        (writes, unmapped, true, 0, (KIND_PAGE_FAULT, FPAGE_WRITE, unmapped)),
+        (undefined, 0, false, 0, (KIND_EXCEPTION, 6, 0)),
+        (undefined, 0, true, EX_TRIGGER, (KIND_TRIGGER, 0, 0)),
+    ] {
+        let id = Spawn::watched(main, argument).create()?;
+        same!("as before", switch_calls(id, PLACE)?, DISPATCH_ON);
+        let mut record = ExRegs::zeroed();
+        record.pager = if its_own { id.0 } else { utcb::my_id().0 };
+        thread::exchange(id, EX_PAGER | mask, &mut record)?;
+        thread::act(id, EX_START)?;
+        let fault = wait(Timeout::Never)?;
+        same!("its handler's", (fault.from, fault.tag.kind()), (id, KIND_PAGE_FAULT));
+        same!("address, ip", (fault.words[0], fault.words[1]), (PLACE, PLACE));
+        map_here(item(0, one(WINDOW, FPAGE_RWX)), one(PLACE, FPAGE_RWX))?;
+        send(id, Message::label(0), Timeout::Zero)?;
+        same!("kind, label, first word", called_up(id)?, expected);
+        remove(id)?;
+        flush(PLACE, 12)?;
+    }
     Ok(())
 }
 

@@ -146,7 +146,6 @@ void l4_unmap_all(unsigned long task);
 void l4_mm_empty(void);
 void l4_paging_init(void);
 void l4_pager_init(void);
-unsigned long l4_pager_map_own(void);
 void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps);
 
 /* drivers/console.c */
