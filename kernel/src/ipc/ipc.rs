@@ -440,7 +440,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 /// The running thread's kernel-generated message is for itself: it gets that as if it had received
 /// it, with its registers, and goes on at its entry for upcalls.
 pub fn call_up(thread: Ref<Thread>) {
-    thread.fault_target.set(thread.handler.get());
+    thread.fault_target.set(thread.id);
     write_kernel_message(thread, thread);
     let frame = thread.frame();
     frame.ip.set(thread.dispatch.get());
@@ -455,8 +455,8 @@ fn write_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let to = receiver.frame();
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
     // Only the handler gets the registers; a thread that is just the pager need not see them.
-    let framed =
-        tag.kind() != KIND_PREEMPTION && !sender.has(Flags::ALIEN) && sender.fault_target.get() == sender.handler.get();
+    let handles = receiver == sender || sender.fault_target.get() == sender.handler.get();
+    let framed = tag.kind() != KIND_PREEMPTION && !sender.has(Flags::ALIEN) && handles;
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);
         tag = Tag(tag.0 & !0xff | FRAME_END as u64);

@@ -309,12 +309,13 @@ impl Thread {
 
     /// Whether it is a native thread with an entry for upcalls (EX_DISPATCH).
     pub fn has_entry(&self) -> bool {
-        !self.has(Flags::ALIEN) && self.dispatch.get() > DISPATCH_ON
+        self.dispatch.get() > DISPATCH_ON && !self.has(Flags::ALIEN)
     }
 
     /// Whether its faults and calls are upcalls: it is in the lower half, and in no transfer.
     pub fn is_called_up(&self) -> bool {
-        self.has_entry() && !self.has(Flags::TRANSFER) && self.frame().ip.get() >> HALF_SHIFT == 0
+        let there = self.frame().ip.get() >> HALF_SHIFT == 0;
+        self.has_entry() && there && !self.has(Flags::TRANSFER)
     }
 
     /// Whether a flag is set that is none of these.

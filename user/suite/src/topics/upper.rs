@@ -403,6 +403,7 @@ fn called_up(id: Id) -> Result<(u64, u64, u64), Fault> {
     same!("from itself", (field(offset_of!(Frame, ax)), field(offset_of!(Frame, di))), (0, id.0));
     same!("flags", field(offset_of!(Frame, flags)), 0x202);
     let tag = Tag(field(offset_of!(Frame, si)));
+    same!("nothing else in the tag", tag.0, Tag::kernel(tag.kind(), tag.label(), FRAME_TAG.words()).0);
     let ip = word_of(id, REGISTER_WORDS as usize + offset_of!(Frame, ip) / 8);
     same!("words, its ip", (tag.words(), ip), (FRAME_TAG.words(), field(offset_of!(Frame, r9))));
     holds!("it was in the lower half", ip >> HALF_SHIFT == 0);
