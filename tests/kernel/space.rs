@@ -348,8 +348,10 @@ struct History {
     restarts: u64,
     /// Tables that were moved.
     moved: u64,
-    /// Items that `map_pages` mapped.
+    /// Items that `map_pages` or `map_all_pages` mapped.
     answered: u64,
+    /// Items that were mapped as one row.
+    at_once: u64,
 }
 
 impl History {
@@ -385,6 +387,7 @@ impl History {
             restarts: 0,
             moved: 0,
             answered: 0,
+            at_once: 0,
         }
     }
 
@@ -448,10 +451,17 @@ impl History {
         let place = place(item, base, window).expect("both are memory");
         let (source, target) = (self.tasks[from], self.tasks[to]);
         let expected = self.model.map(from, to, place, item, grant);
-        let mut progress = Progress::default();
         let mapping = Mapping { from: source, to: target, place, item, grant };
-        self.finish(|| map(&mapping, &mut progress));
-        assert_eq!(progress.rights, expected, "the rights that arrived");
+        // As in transfer.rs: at once, with or without new tables, or by a transfer.
+        let tries = self.random.below(3);
+        let mut rights = if tries > 0 { mapping.at_once(tries == 1) } else { 0 };
+        self.at_once += (rights > 0) as u64;
+        if rights == 0 {
+            let mut progress = Progress::default();
+            self.finish(|| map(&mapping, &mut progress));
+            rights = progress.rights;
+        }
+        assert_eq!(rights, expected, "the rights that arrived");
     }
 
     /// A pager's answer: items of small pages near each other, and some others.
@@ -460,6 +470,17 @@ impl History {
             (0..1 + self.random.below(ITEMS)).flat_map(|_| self.item(from, to)).map(Word::new).collect();
         let (source, target) = (self.tasks[from], self.tasks[to]);
         let mut items = &words[..];
+        // As in fast.rs: all at once, or all of them by a transfer.
+        let fast = self.random.below(2) == 0 && map_all_pages(source, target, items);
+        if fast {
+            self.answered += words.len() as u64 / 2;
+            for pair in words.chunks(2) {
+                let (base, item) = (pair[0].get(), Fpage(pair[1].get()));
+                let place = place(item, base, Fpage::WHOLE).expect("it is memory");
+                self.model.map(from, to, place, item, false);
+            }
+            items = &[];
+        }
         while let Some(first) = items.first_chunk::<2>() {
             let done = map_pages(source, target, items);
             for item in items.chunks(2).take(done.max(1)) {
@@ -612,13 +633,15 @@ fn spaces_agree_with_a_model_of_leaves() {
             history.machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
         }
     });
-    let (restarts, moved, most, answered) = (history.restarts, history.moved, history.model.names, history.answered);
+    let (restarts, moved, most) = (history.restarts, history.moved, history.model.names);
+    let (answered, at_once) = (history.answered, history.at_once);
     let _machine = history.end();
     assert_eq!(accounts(), before, "pages in use");
     println!(
-        "spaces: {OPERATIONS} operations, {restarts} restarted, {moved} tables moved, {answered} pages of answers, {most} leaves, seed {seed}"
+        "spaces: {OPERATIONS} operations, {restarts} restarted, {moved} tables moved, {answered} pages of answers, {at_once} items at once, {most} leaves, seed {seed}"
     );
     assert!(answered > OPERATIONS / 10, "answers were mapped at once");
+    assert!(at_once > OPERATIONS / 100, "rows were mapped at once");
     assert!(restarts > OPERATIONS / 100, "operations were restarted");
     assert!(moved > OPERATIONS / 200, "tables were moved");
 }
@@ -1059,6 +1082,12 @@ fn end_of(machine: &Machine, tasks: &[Ref<Task>]) {
     machine.check().expect("all was given back");
 }
 
+/// Maps a row at once, with new tables or without; returns the rights that arrived.
+fn row(from: Ref<Task>, to: Ref<Task>, place: Placement, tables: bool) -> u64 {
+    let item = Fpage::memory(place.source, place.log2, FPAGE_RWX);
+    Mapping { from, to, place, item, grant: false }.at_once(tables)
+}
+
 /// Leaves a task only this many unused pages.
 fn leave_pages(task: Ref<Task>, pages: u64) {
     let account = task.account;
@@ -1114,13 +1143,118 @@ fn quota_that_ends_in_the_middle_of_an_answer() {
     let middle = 4 * GROUP as u64;
     assert_eq!(map_pages(from, to, &items(middle - 8..middle + 8)), 8, "up to the end of the group");
     assert_eq!(map_pages(from, to, &items(middle..middle + 8)), 0, "no place for nodes");
+    assert!(!map_all_pages(from, to, &items(middle - 12..middle + 4)), "not all of them");
+    assert_eq!(mapped_from(to, WINDOW, 512), 4 + 12, "those before the end of the group");
     let place = Placement { source: WINDOW, target: WINDOW + middle * span(0), log2: 12 };
+    assert_eq!(row(from, to, Placement { log2: 16, ..place }, true), 0, "a row has no place for nodes either");
     assert_eq!(give(from, to, place, FPAGE_RWX), Err(Stop::Failed(Error::NoMemory)));
     machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
-    assert_eq!(mapped_from(to, WINDOW, 512), 4 + 8);
+    assert_eq!(mapped_from(to, WINDOW, 512), 4 + 12);
     assert_eq!(POOL.root.pass(1, &to.account), Ok(()));
     assert_eq!(map_pages(from, to, &items(middle..middle + 16)), 16);
+    assert!(map_all_pages(from, to, &items(middle + 16..middle + 32)));
     machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    end_of(&machine, &[to, from]);
+}
+
+#[test]
+fn a_row_is_mapped_at_once_where_that_is_simple() {
+    const PAGES: u64 = 16;
+    let machine = Machine::take();
+    let (from, to) = (with_pages(1, PAGES + 1), limited(2, 100));
+    let used = || to.account.used.get();
+    let place = |target, log2| Placement { source: WINDOW, target, log2 };
+    let before = used();
+    assert_eq!(row(from, to, place(WINDOW, 16), false), 0, "there are no tables");
+    let hole = Placement { source: WINDOW + PAGES * span(0), target: WINDOW, log2: 16 };
+    assert_eq!(row(from, to, hole, true), 0, "a hole in the source");
+    assert_eq!(mapped_from(to, WINDOW, PAGES), 1, "what is before the hole");
+    take(to, WINDOW, 1, 0, true);
+    let empty = Placement { source: WINDOW + span(2), target: WINDOW, log2: 16 };
+    assert_eq!(row(from, to, empty, true), 0, "nothing in the source");
+    let nothing = Mapping { from, to, place: place(WINDOW, 16), item: Fpage::memory(WINDOW, 16, 0), grant: false };
+    assert_eq!(nothing.at_once(true), 0, "an item without rights");
+    let grant = Mapping { item: Fpage::memory(WINDOW, 16, FPAGE_RWX), grant: true, ..nothing };
+    assert_eq!(grant.at_once(true), 0, "a grant");
+    assert_eq!(row(from, to, place(USER_END - 15 * span(0), 16), true), 0, "the last page of the lower half");
+    assert_eq!(row(from, to, place(AREA_DEFAULT + (1 << 16), 16), true), 0, "the kernel's area");
+    assert_eq!(used(), before, "no table stays without a page");
+    assert_eq!(row(from, to, place(WINDOW, 16), true), FPAGE_RWX);
+    assert_eq!(row(from, to, place(WINDOW + (1 << 16), 12), false), FPAGE_RWX, "now there are tables");
+    assert_eq!(mapped_from(to, WINDOW, 2 * PAGES), PAGES + 1);
+    assert_eq!(row(from, to, place(WINDOW, 16), false), FPAGE_RWX, "the same once more");
+    // A page with fewer rights ends a row: a transfer gives it more.
+    take(to, WINDOW + 5 * span(0), 1, FPAGE_READ, true);
+    assert_eq!(row(from, to, place(WINDOW, 16), false), 0, "fewer rights");
+    machine.check().unwrap_or_else(|complaint| panic!("{complaint}"));
+    take(from, WINDOW, PAGES + 1, 0, false);
+    assert_eq!(used(), before, "all of it came from there");
+    end_of(&machine, &[to, from]);
+}
+
+#[test]
+fn only_a_row_of_memory_is_mapped_at_once() {
+    use crate::ipc::transfer::pass_row;
+    const PORTS: Fpage = Fpage::io(0, 12);
+    let machine = Machine::take();
+    let (from, to) = (with_pages(1, 1), limited(2, 100));
+    let words = |target: u64, fpage: Fpage| [Word::new(target), Word::new(fpage.0)];
+    let two_rows = words(WINDOW, Fpage::memory(WINDOW, 17, FPAGE_RWX));
+    assert_eq!(pass_row((from, to), &two_rows, Fpage::WHOLE, true), None, "more than a row");
+    // Ports have the same numbers as the addresses of this page.
+    assert_eq!(give(from, from, Placement { source: WINDOW, target: 0, log2: 12 }, FPAGE_RWX), Ok(FPAGE_RWX));
+    assert_eq!(pass_row((from, to), &words(0, PORTS), Fpage::io(0, 16), true), None, "ports");
+    // The kernel's own objects in a task's area have no nodes.
+    assert!(find(from, AREA_DEFAULT).is_ok_and(|leaf| leaf.node() == NodeIndex::NONE));
+    let object = words(WINDOW, Fpage::memory(AREA_DEFAULT, 12, FPAGE_RWX));
+    assert_eq!(pass_row((from, to), &object, Fpage::WHOLE, true), None, "an object of the kernel");
+    assert_eq!(
+        give(from, to, Placement { source: WINDOW, target: WINDOW + span(0), log2: 12 }, FPAGE_RWX),
+        Ok(FPAGE_RWX)
+    );
+    assert!(!map_all_pages(from, to, &object) && map_pages(from, to, &object) == 0, "the same in an answer");
+    assert_eq!(mapped_from(to, WINDOW, 2), 1);
+    end_of(&machine, &[to, from]);
+}
+
+#[test]
+fn an_interrupt_while_tables_are_made_finds_no_waiting_receiver() {
+    use crate::ipc::{ipc, kernel_object};
+    use keel_abi::call::*;
+    const LABEL: u32 = 7;
+    let machine = Machine::take();
+    let (from, to) = (with_pages(1, 1), limited(2, 100));
+    let new = |task| {
+        let plan = thread::Plan { lthread: LTHREAD_TASK as u16, frame: None, priority: 10, pager: Id::NIL };
+        lthreads::create(task, &plan).expect("there is memory")
+    };
+    let (sender, receiver) = (new(from), new(to));
+    machine.act(0).current.set(Some(receiver));
+    sched::wake(receiver);
+    assert!(kernel_object::invoke(receiver, Id(ID_TIMER), OBJECT_BIND).is_ok());
+    receiver.frame().orig_ax.set(CALL_IPC | IPC_RECEIVE | IPC_OPEN);
+    receiver.utcb().expect("it is native").receive_fpage.set(Fpage::WHOLE.0);
+    assert_eq!(ipc::receive(receiver), Ok(()));
+    // The time of its timer is over, and the first preemption point serves the interrupt.
+    receiver.frame().r8.set(machine.now());
+    assert!(kernel_object::invoke(receiver, Id(ID_TIMER), TIMER_SET).is_ok());
+    cpu().current.set(Some(sender));
+    let (frame, utcb) = (sender.frame(), sender.utcb().expect("it is native"));
+    frame.orig_ax.set(CALL_IPC | IPC_SEND);
+    frame.di.set(receiver.id.0);
+    frame.si.set(keel_abi::Tag::new(LABEL, 0).with_maps(1).0);
+    utcb.maps[0].set(WINDOW);
+    utcb.maps[1].set(Fpage::memory(WINDOW, 12, FPAGE_RWX).0);
+    machine.disturb(1, None);
+    crate::sys::syscall::enter(sender);
+    machine.disturb(0, None);
+    assert_eq!((frame.ax.get(), mapped_from(to, WINDOW, 1)), (0, 1), "the message arrived");
+    let came = keel_abi::Tag(receiver.frame().si.get());
+    assert_eq!((receiver.state(), came.label(), came.maps()), (State::Ready, LABEL, 1));
+    assert!(!receiver.pending.is_empty(), "the timer's message comes next");
+    cpu().current.set(None);
+    sched::unready(receiver);
+    [to, from].into_iter().for_each(|task| assert!(!unsafe { tasks::delete_lthreads(task) }));
     end_of(&machine, &[to, from]);
 }
 

@@ -99,7 +99,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
     }
     if accepts(receiver, caller.shown.get()) {
         stop_waiting(receiver);
-        if has_items(tag) {
+        if has_items(tag) && !transfer::at_once(caller, receiver, tag) {
             return transferred(transfer::begin(caller, receiver, caller));
         }
         copy(caller, receiver, tag);
@@ -283,7 +283,7 @@ fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     }
     sched::disarm(sender);
     let tag = Tag(sender.frame().si.get());
-    if has_items(tag) {
+    if has_items(tag) && !transfer::at_once(sender, receiver, tag) {
         if let Some(result) = transfer::begin(sender, receiver, receiver) {
             transfer::sender_ends(sender, result);
         }

@@ -20,14 +20,18 @@
 //! until it is done. Read again at each resumption: the receive window, for the items that are not
 //! begun; and at each fault the partner's fault timeout. Read at the end: the registers.
 //!
+//! One short map item alone needs no transfer (`at_once`), nor does a pager's reply with pages that
+//! a fast path maps (fast.rs: `map_answer`). Where these find that it is not so simple, some pages
+//! are mapped already, and the transfer maps them once more, which changes nothing.
+//!
 //! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
 //! learns nothing of an error, because it made no call that could return one. The pager gets the
 //! error, and may reply again.
 //!
 //! Interrupts are off for at most one of these: `PAGES_AT_ONCE` small pages of a pager's reply; one
-//! other map item, in which `space::map` has preemption points by what its steps cost (`Work`);
-//! `2^PORTS_AT_ONCE` ports; a step of a string, at most a page; the copy of the words and lists.
-//! `user/bench` measures the longest stretch (docs/measuring.md).
+//! item of `at_once`; one other map item, in which `space::map` has preemption points by what its
+//! steps cost (`Work`); `2^PORTS_AT_ONCE` ports; a step of a string, at most a page; the copy of
+//! the words and lists. `user/bench` measures the longest stretch (docs/measuring.md).
 //!
 //! | event | sender | receiver | active partner |
 //! |---|---|---|---|
@@ -41,13 +45,13 @@
 use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, fault::code, ipc, strings};
 use crate::mm::{space, space::Progress, space::Stop, umem};
-use crate::{base::*, object::thread::*, percpu::preempt::poll, sched};
+use crate::{base::*, object::thread::*, object::Task, percpu::preempt::poll, sched};
 use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::MAP_GRANT, word::Word};
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
-const PAGES_AT_ONCE: u64 = 16;
+pub const PAGES_AT_ONCE: u64 = 16;
 /// Log2 of the I/O ports that are mapped between two preemption points.
 const PORTS_AT_ONCE: u8 = 10;
 
@@ -104,6 +108,42 @@ fn items(words: &[Word; 2 * MAX_STRINGS as usize], count: u64) -> impl Iterator<
     words.chunks_exact(2).map(item).take(count as usize)
 }
 
+/// Maps a message's only item without a transfer, if that is simple (`pass_row`). Then the message
+/// is like one without items, and `ipc::copy` delivers it. Returns false if a transfer has to do
+/// it. `receiver` has been waiting, or is the running thread.
+pub fn at_once(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> bool {
+    if tag.maps() != 1 || tag.strings() > 0 {
+        return false;
+    }
+    let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) else { return false };
+    if receiver.state() == State::Receiving {
+        // An interrupt at a preemption point must not find it waiting.
+        receiver.change_state(State::Transferring);
+    }
+    let window = Fpage(to.receive_fpage.get());
+    let arrived = pass_row((sender.task, receiver.task), &from.maps[..2], window, true);
+    if let Some(item) = arrived {
+        to.maps[0].set(item.send_base);
+        to.maps[1].set(item.fpage);
+    }
+    arrived.is_some()
+}
+
+/// Maps an item that is memory of at most a row of small pages, to where nothing is but the tables;
+/// `tables`: those are made, and there are preemption points. Returns what is reported to the
+/// receiver. `None`: it is not so simple. Some of the pages are perhaps mapped then, which a
+/// transfer maps once more.
+pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage, tables: bool) -> Option<MapItem> {
+    let (base, item) = (item[0].get(), Fpage(item[1].get()));
+    if item.is_io() || item.log2().min(window.log2()) > space::ROW_LOG2 {
+        return None;
+    }
+    let place = space::place(item, base, window)?;
+    let rights = space::Mapping { from, to, place, item, grant: base & MAP_GRANT != 0 }.at_once(tables);
+    let fpage = Fpage::memory(place.target, place.log2, rights).0;
+    (rights > 0).then_some(MapItem { send_base: canonical(place.target), fpage })
+}
+
 /// Begins a transfer between two threads of which neither is in a queue or has a timeout any more:
 /// `ipc::send`, or `ipc::receive` for a queued sender. `active_partner` is the one that runs. The
 /// words in the UTCBs are copied at once, the registers at the end.
@@ -128,6 +168,8 @@ pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thr
 /// only.
 pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Error>> {
     enter(pager, faulter, Role::Answerer, Tag(pager.frame().si.get()));
+    // The fast path has perhaps mapped some of them, with interrupts off.
+    poll();
     run(pager, faulter, pager)
 }
 

@@ -98,9 +98,10 @@ pub trait Store {
         }
     }
 
-    /// Takes the only one that came from `index` from it.
-    fn detach_only(&self, index: NodeIndex) {
-        self.node(self.node(index).child.take()).parent.set(NodeIndex::NONE);
+    /// Takes the only one that came from `index` from it, for good: what its node says means
+    /// nothing any more.
+    fn drop_only(&self, index: NodeIndex) {
+        self.node(index).child.set(NodeIndex::NONE);
     }
 
     /// Puts `new`, a root from which nothing came, in the place of `old`: under its parent, with

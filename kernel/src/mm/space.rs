@@ -484,7 +484,9 @@ fn mapped(entry: u64, (left, added): (u64, u64), bits: u64) -> u64 {
 
 /// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step,
 /// and beyond that where those that go lie in another group than the one before.
-const ROW: usize = 16;
+const ROW: usize = 1 << (ROW_LOG2 - PAGE_SHIFT as u8);
+/// Log2 of their size.
+pub const ROW_LOG2: u8 = 16;
 const ROW_COST: u32 = 2 * PAGE_COST;
 const GROUP_COST: u32 = 12;
 
@@ -525,37 +527,45 @@ fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl I
 
 /// Small pages of one group that go, all at once.
 struct Leaving {
-    group: u32,
     table: PoolPage,
-    /// Slot of the group's first entry, and its address in the processor's form.
-    slot: usize,
+    /// The group's first node, its entries, and the first one's address in the processor's form.
+    first: NodeIndex,
+    cells: &'static [Cell<u64>; GROUP],
     base: VirtAddr,
     held: Held,
-    gone: i16,
+    gone: u32,
 }
 
 impl Leaving {
     /// Those of a node's group. Nobody else uses the space until the locks are given back.
     #[inline(never)]
     fn with(node: NodeIndex) -> Leaving {
-        let (group, leaf) = (in_group(node).0, Leaf::of(NodeIndex::new(in_group(node).0 * GROUP as u32)));
+        let first = NodeIndex::new(in_group(node).0 * GROUP as u32);
+        let leaf = Leaf::of(first);
         let (root, base) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
         shoot_down(root);
-        Leaving { group, table: leaf.table, slot: leaf.slot, base, held: held(root, 0), gone: 0 }
+        // SAFETY: a group's entries lie one after the other in their table.
+        let cells = unsafe { &*core::ptr::from_ref(leaf.cell()).cast() };
+        Leaving { table: leaf.table, first, cells, base, held: held(root, 0), gone: 0 }
+    }
+
+    /// The place of a node in the group, if it is there.
+    #[inline(always)]
+    fn place(&self, node: NodeIndex) -> Option<usize> {
+        Some((node.raw() ^ self.first.raw()) as usize).filter(|place| *place < GROUP)
     }
 
     /// Takes a page of the group away whose node is in no tree any more; its state.
     #[inline(always)]
-    fn take(&mut self, node: NodeIndex) -> u64 {
-        let number = in_group(node).1;
-        let entry = entry_cell(self.table, self.slot + number).replace(0);
+    fn take(&mut self, place: usize) -> u64 {
+        let entry = self.cells[place].replace(0);
         self.gone += 1;
-        self.held.flush(self.base + number as u64 * PAGE_SIZE);
+        self.held.flush(self.base + place as u64 * PAGE_SIZE);
         entry
     }
 
     fn end(&self) {
-        POOL.page(self.table).count_mappings(-self.gone);
+        POOL.page(self.table).count_mappings(-(self.gone as i16));
         drop_if_empty(self.table);
     }
 }
@@ -574,18 +584,18 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
         }
         let goes = if ITSELF { node } else { child };
         if goes.is_some() && cell.get() & PRESENT != 0 {
-            let leaving = match &mut all {
-                Some(leaving) if leaving.group == in_group(goes).0 => leaving,
-                before => {
-                    before.iter().for_each(Leaving::end);
+            let (leaving, place) = match all.as_mut().and_then(|leaving| Some((leaving.place(goes)?, leaving))) {
+                Some((place, leaving)) => (leaving, place),
+                None => {
+                    all.iter().for_each(Leaving::end);
                     work.charge_budget(GROUP_COST + cpu::count());
-                    before.insert(Leaving::with(goes))
+                    (all.insert(Leaving::with(goes)), in_group(goes).1)
                 }
             };
-            state |= leaving.take(goes);
+            state |= leaving.take(place);
             match ITSELF {
                 true => Nodes.detach(node),
-                false => Nodes.detach_only(node),
+                false => Nodes.drop_only(node),
             }
         }
         pages += 1;
@@ -892,13 +902,25 @@ const GROUP_ADDRESS: u64 = (1 << SPACE_SHIFT) - GROUP as u64 * PAGE_SIZE;
 /// same with fewer rights. How many of the items it was, from the first on; all went to one group.
 #[inline(never)]
 pub fn map_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
-    map_small_pages::<true>(from, to, items)
+    map_small_pages::<true>(from, to, items[0].get(), pairs(items))
 }
 
-/// Likewise one page, to where nothing is but the tables. Whether it was done.
+/// Likewise all pages of a short answer, to where nothing is but the tables. Whether all were
+/// mapped: they are not if that costs more than a batch.
+#[inline(never)]
+pub fn map_all_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> bool {
+    map_small_pages::<false>(from, to, items[0].get(), pairs(items)) == items.len() / 2
+}
+
+/// Likewise one page.
 #[inline(always)]
-pub fn map_page(from: Ref<Task>, to: Ref<Task>, item: &[Word]) -> bool {
-    map_small_pages::<false>(from, to, item) > 0
+pub fn map_page(from: Ref<Task>, to: Ref<Task>, target: u64, page: Fpage) -> bool {
+    map_small_pages::<false>(from, to, target, core::iter::once((target, page))) > 0
+}
+
+/// The send bases and fpages of map items.
+fn pairs(items: &[Word]) -> impl Iterator<Item = (u64, Fpage)> + '_ {
+    items.chunks_exact(2).map(|pair| (pair[0].get(), Fpage(pair[1].get())))
 }
 
 /// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70
@@ -909,9 +931,14 @@ const BATCH_COST: usize = 24;
 const FIND_COST: usize = 2;
 
 #[inline(always)]
-fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> usize {
+fn map_small_pages<const RAISES: bool>(
+    from: Ref<Task>,
+    to: Ref<Task>,
+    first: u64,
+    items: impl Iterator<Item = (u64, Fpage)>,
+) -> usize {
     const GROUP_BYTES: u64 = GROUP as u64 * PAGE_SIZE;
-    let group = VirtAddr::new(items[0].get() & GROUP_ADDRESS);
+    let group = VirtAddr::new(first & GROUP_ADDRESS);
     // `map` knows the last page of a half.
     let last = (group.raw() + GROUP_BYTES) << (64 - HALF_SHIFT) == 0;
     let (table, level) = walk(to, group, 0);
@@ -920,31 +947,35 @@ fn map_small_pages<const RAISES: bool>(from: Ref<Task>, to: Ref<Task>, items: &[
         return 0;
     }
     let (first, mut done, mut old, mut blocks) = (node_of(table, start), 0, 0, 0);
-    let (mut base, mut size, mut entry, mut parent) = (VirtAddr::new(0), 0, 0, NodeIndex::NONE);
-    let (mut walked, mut cost, bits) = (PoolPage::NONE, 0, to.page_bits);
-    for item in items.chunks_exact(2) {
-        if RAISES && cost >= BATCH_COST {
+    // The table in which the sources are, or the large page, what of them it covers, and its entry.
+    let (mut walked, mut level, mut base, mut size) = (PoolPage::NONE, 0, VirtAddr::new(0), 0);
+    let (mut cost, mut large, bits) = (0, (0, NodeIndex::NONE), to.page_bits);
+    for (target, item) in items {
+        if cost >= BATCH_COST {
             break;
         }
-        let (target, item) = (item[0].get(), Fpage(item[1].get()));
         let source = VirtAddr::new(item.0 & PAGE_ADDRESS);
         if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group.raw() {
             break;
         }
+        let place = |table, level| (entry_cell(table, slot(source, level)).get(), node_of(table, slot(source, level)));
         if source - base >= size {
-            let Ok(leaf) = find(from, source) else { break };
-            (base, size) = (source.align_down(span(leaf.level)), span(leaf.level));
-            (entry, parent) = (leaf.entry, leaf.node());
-            if leaf.table != walked {
-                (walked, cost) = (leaf.table, cost + FIND_COST);
+            let before = walked;
+            (walked, level) = walk(from, source, 0);
+            size = span(level.max(1));
+            base = source.align_down(size);
+            if level > 0 {
+                large = place(walked, level);
             }
+            cost += if walked == before { 0 } else { FIND_COST };
+        }
+        let (entry, parent) = if level == 0 { place(walked, 0) } else { (large.0 + (source - base), large.1) };
+        if entry & (MAPPED | KERNEL_OBJECT) != MAPPED {
+            break;
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
         let cell = entry_cell(table, start + number);
-        if parent == NodeIndex::NONE {
-            break;
-        }
-        let wanted = || mapped(entry + (source - base), limits(item.rights()), bits);
+        let wanted = || mapped(entry, limits(item.rights()), bits);
         if cell.get() == 0 {
             Nodes.plant(first.behind(number), parent);
             cell.set(wanted());
@@ -1026,6 +1057,33 @@ fn map_row(leaf: &Leaf, source: VirtAddr, to: Ref<Task>, target: VirtAddr, item:
 }
 
 impl Mapping {
+    /// Maps all of it if that is one row of small pages to where nothing is, or the same. With
+    /// `tables` the tables are made for them, and there are preemption points. The rights that
+    /// arrived; 0 if it is not that simple: then `map` is to do it, what is mapped by now once
+    /// more.
+    pub fn at_once(&self, tables: bool) -> u64 {
+        let (source, target) = self.at(0);
+        let size = 1 << self.place.log2;
+        let wanted = Range::new(target.raw(), target.raw() + size);
+        let room = memory(self.to, target).is_some_and(|memory| memory.contains(wanted));
+        if self.grant || !room || in_area(self.to, target) {
+            return 0;
+        }
+        let leaf = find(self.from, source).ok().filter(|leaf| leaf.node().is_some());
+        let Some(leaf) = leaf else { return 0 };
+        let (hole, level) = walk(self.to, target, 0);
+        if level > 0 && !(tables && table_for(self.to, (hole, level), target, 0).is_ok()) {
+            return 0;
+        }
+        let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, size);
+        if pages * PAGE_SIZE == size {
+            return rights;
+        }
+        // Perhaps there is no memory for nodes, or nothing may be read.
+        drop_if_empty(walk(self.to, target, 0).0);
+        0
+    }
+
     /// The addresses of what comes next, in either space.
     fn at(&self, done: u64) -> (VirtAddr, VirtAddr) {
         (VirtAddr::new(self.place.source + done), VirtAddr::new(self.place.target + done))

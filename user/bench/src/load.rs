@@ -117,7 +117,8 @@ pub fn run(record: &Start) -> Result<(), Failure> {
     long_string(memory)?;
     pieces(memory)?;
     broad_grant(memory)?;
-    scattered_answers()?;
+    answers(scattered)?;
+    answers(|number| number as u64 * PAGE_SIZE)?;
     metronome.end()
 }
 
@@ -340,26 +341,30 @@ fn scattered(number: usize) -> u64 {
     (number as u64 % 2) << 30 | (number as u64) << 21
 }
 
-/// A pager answers with pages that the kernel must look up one by one: first read-only, then with
-/// more rights.
-fn scattered_answers() -> Result<(), Failure> {
+/// A pager answers with pages that the kernel perhaps must look up one by one: first read-only,
+/// where another page is at the place of the last one, then with more rights.
+fn answers(place: fn(usize) -> u64) -> Result<(), Failure> {
     let passer = Partner::start(Space::Same, accepting, Fpage::memory(SCATTERED, SCATTERED_LOG2, FPAGE_RWX).0)?;
     for number in 0..ANSWERED {
         let page = Fpage::memory(pages(ITEM_LOG2).base() + number as u64 * PAGE_SIZE, PAGE_SHIFT as u8, FPAGE_RWX);
-        let item = MapItem { send_base: scattered(number), fpage: page.0 };
+        let item = MapItem { send_base: place(number), fpage: page.0 };
         call(passer.id, Message::label(0).with_maps(&[item]))?;
     }
     let (number, ip, me) = (task_number(), touch_and_call as *const () as u64, utcb::my_id().0);
     task::create(&NewTask { number, ip, argument: me, pager: me, ..plan() })?;
     let mut next = keel_l4::ipc::wait(Timeout::Never)?;
+    let mut another = true;
     while next.tag.kind() == KIND_PAGE_FAULT {
         let fault = Fault::of(&next);
         let items: [MapItem; ANSWERED] = core::array::from_fn(|number| MapItem {
             send_base: WINDOW + number as u64 * PAGE_SIZE,
-            fpage: Fpage::memory(SCATTERED + scattered(number), PAGE_SHIFT as u8, FPAGE_READ | fault.access).0,
+            fpage: Fpage::memory(SCATTERED + place(number), PAGE_SHIFT as u8, FPAGE_READ | fault.access).0,
         });
         let answer = match fault.access {
             FPAGE_EXEC => fault.map(fault.page(), FPAGE_READ | FPAGE_EXEC),
+            _ if core::mem::take(&mut another) => {
+                Message::label(0).with_maps(&[MapItem { fpage: items[0].fpage, ..items[ANSWERED - 1] }])
+            }
             _ => Message::label(0).with_maps(&items),
         };
         next = answer_and_wait(next.from, answer)?;

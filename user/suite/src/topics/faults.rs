@@ -11,7 +11,7 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{EX_HANDLER, EX_PAGER, EX_START, EX_TRIGGER};
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, wait, Message, Received, Timeout};
+use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Received, Timeout};
 use keel_l4::protocol::status::ERROR_TIMEOUT;
 use keel_l4::{mapping, thread, utcb, Fpage, Id, Tag};
 
@@ -26,7 +26,11 @@ pub const CASES: &[Case] = &[
     ("answer-maps-and-resumes", answer),
     ("answer-without-a-page-faults-again", faults_again),
     ("answer-with-many-pages", many_pages),
+    ("answer-with-many-items", many_items),
+    ("answer-whose-items-are-not-alike", unlike_items),
+    ("answer-where-a-page-is", row_beside_a_page),
     ("answer-can-move-the-thread", moves),
+    ("answer-with-items-can-move-the-thread", moves_and_maps),
     ("kernel-half", kernel_half),
     ("pager-changed", pager_changed),
     ("pager-gone", pager_gone),
@@ -190,6 +194,117 @@ fn many_pages() -> Outcome {
     Ok(())
 }
 
+/// Pages of a walk, and one beyond them, which keeps the page tables.
+const WALK: u64 = 16;
+const BESIDE: u64 = 20;
+
+/// Loads from the page beside the walk, then tells the thread in cell 2 the sum of the walk's
+/// words.
+extern "C" fn telling_walker(address: u64) -> ! {
+    peek(address + BESIDE * PAGE);
+    let sum = (0..WALK).map(|n| peek(address + n * PAGE)).sum();
+    let _ = call(Id(cell(2).load(SeqCst)), Message::new(0, &[sum]));
+    park()
+}
+
+/// The pages that a walk gets.
+fn of_a_walk() -> u64 {
+    let from = crate::pool::pages(WALK);
+    crate::topics::window::fill(from, WALK, 1);
+    from
+}
+
+/// Starts a walk whose page beside it is mapped. Returns the thread, and the first fault of the
+/// walk. The answers are replies with an open wait, which is what fast paths serve.
+fn walk(from: u64) -> Result<(Id, Received), Failure> {
+    cell(2).store(utcb::my_id().0, SeqCst);
+    let (id, _) = fault_of(telling_walker, WINDOW)?;
+    let beside = MapItem { send_base: WINDOW + BESIDE * PAGE, fpage: Fpage::memory(from, 12, FPAGE_READ).0 };
+    Ok((id, reply(id, &[beside])?))
+}
+
+fn reply(id: Id, items: &[MapItem]) -> Result<Received, Failure> {
+    send_and_wait(id, Message::label(0).with_maps(items), Timeout::Never, Timeout::Never)
+}
+
+/// Their items.
+fn items_of(from: u64) -> [MapItem; WALK as usize] {
+    core::array::from_fn(|n| MapItem {
+        send_base: WINDOW + n as u64 * PAGE,
+        fpage: Fpage::memory(from + n as u64 * PAGE, 12, FPAGE_READ).0,
+    })
+}
+
+/// Ends a walk, whose sum must be right.
+fn walked(id: Id, told: &Received) -> Outcome {
+    same!("kind, sum of the pages' words", (told.tag.kind(), told.words[0]), (KIND_USER, WALK * (WALK + 1) / 2));
+    remove(id)?;
+    mapping::unmap(Fpage::memory(WINDOW, 17, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+    Ok(())
+}
+
+fn many_items() -> Outcome {
+    let from = of_a_walk();
+    for count in [2, 15, WALK as usize] {
+        let (id, first) = walk(from)?;
+        same!("its fault", (first.tag.kind(), first.words[0]), (KIND_PAGE_FAULT, WINDOW));
+        let mut next = reply(id, &items_of(from)[..count])?;
+        if count < WALK as usize {
+            same!(
+                "the fault after these",
+                (next.tag.kind(), next.words[0]),
+                (KIND_PAGE_FAULT, WINDOW + count as u64 * PAGE)
+            );
+            next = reply(id, &items_of(from)[count..])?;
+        }
+        walked(id, &next)?;
+    }
+    Ok(())
+}
+
+/// Items that no fast path maps, among others that it does.
+fn unlike_items() -> Outcome {
+    const AT: usize = 9;
+    let (from, here) = (of_a_walk(), WINDOW + AT as u64 * PAGE);
+    // Nothing is mapped for these.
+    for bad in [MapItem { send_base: here, fpage: 0 }, MapItem { send_base: here, fpage: Fpage::io(0x70, 0).0 }] {
+        let (id, _) = walk(from)?;
+        let mut items = items_of(from);
+        let good = core::mem::replace(&mut items[AT], bad);
+        let fault = reply(id, &items)?;
+        same!("the page that is missing", (fault.tag.kind(), fault.words[0]), (KIND_PAGE_FAULT, here));
+        walked(id, &reply(id, &[good])?)?;
+    }
+    // More than a fast path maps.
+    let (id, _) = walk(from)?;
+    let all = items_of(from);
+    let items: [MapItem; WALK as usize + 1] = core::array::from_fn(|n| all[n % WALK as usize]);
+    walked(id, &reply(id, &items)?)?;
+    // A page that is there already with fewer rights, and one that is there from elsewhere.
+    let (id, _) = walk(from)?;
+    let items = items_of(from);
+    let wrong = MapItem { send_base: here, fpage: items[0].fpage };
+    let fault = reply(id, &[MapItem { send_base: WINDOW + 15 * PAGE, ..items[15] }, wrong])?;
+    same!("the first page is missing", fault.words[0], WINDOW);
+    let more = items.map(|item| MapItem { fpage: item.fpage | FPAGE_WRITE, ..item });
+    walked(id, &reply(id, &more)?)
+}
+
+/// A row of pages in one item, where another page is at one of its places.
+fn row_beside_a_page() -> Outcome {
+    let (from, other) = (of_a_walk(), page());
+    for place in [None, Some(5), Some(15)] {
+        let (id, _) = walk(from)?;
+        if let Some(place) = place {
+            let wrong = MapItem { send_base: WINDOW + place * PAGE, fpage: Fpage::memory(other, 12, FPAGE_READ).0 };
+            same!("the first page is missing", reply(id, &[wrong])?.words[0], WINDOW);
+        }
+        let row = MapItem { send_base: WINDOW, fpage: Fpage::memory(from, 16, FPAGE_READ).0 };
+        walked(id, &reply(id, &[row])?)?;
+    }
+    Ok(())
+}
+
 extern "C" fn landing(argument: u64) -> ! {
     cell(1).store(argument, SeqCst);
     park()
@@ -204,6 +319,25 @@ fn moves() -> Outcome {
     send(id, Message { tag, words: [0; 6] }, Timeout::Zero)?;
     pause(2_000_000);
     same!("it landed elsewhere", cell(1).load(SeqCst), 777);
+    Ok(())
+}
+
+/// Tells the thread in cell 2 its argument.
+extern "C" fn telling(argument: u64) -> ! {
+    let _ = call(Id(cell(2).load(SeqCst)), Message::new(0, &[argument]));
+    park()
+}
+
+fn moves_and_maps() -> Outcome {
+    let from = of_a_walk();
+    let (id, fault) = walk(from)?;
+    let word = |offset: usize| REGISTER_WORDS as usize + offset / 8;
+    utcb::set_word(word(core::mem::offset_of!(Frame, ip)), telling as *const () as u64);
+    utcb::set_word(word(core::mem::offset_of!(Frame, di)), 777);
+    let whole = Message { tag: Tag::new(0, fault.tag.words()), words: [0; 6] };
+    let told = send_and_wait(id, whole.with_maps(&items_of(from)), Timeout::Never, Timeout::Never)?;
+    same!("it landed elsewhere", (told.tag.kind(), told.words[0]), (KIND_USER, 777));
+    same!("the last page", peek(WINDOW + (WALK - 1) * PAGE), WALK);
     Ok(())
 }
 

@@ -30,6 +30,7 @@ pub const CASES: &[Case] = &[
     ("nothing-mapped-nothing-arrives", nothing_there),
     ("many-items", many_items),
     ("large-fpage-with-holes", with_holes),
+    ("a-row-of-pages", row_of_pages),
     ("grant-moves", grant_moves),
     ("grant-keeps-the-owner's-hold", grant_keeps_hold),
     ("superpage", superpage),
@@ -286,6 +287,25 @@ fn with_holes() -> Outcome {
     same!("the two pages", (peek(to + PAGE), peek(to + 14 * PAGE)), (1, 14));
     let id = Spawn::watched(writer, to + 2 * PAGE).start()?;
     same!("a hole faults", receive(id, Timeout::Never)?.words[3], 0);
+    Ok(())
+}
+
+/// A row of pages in one item, where nothing is, where another page is, and where the same are.
+fn row_of_pages() -> Outcome {
+    let (from, to) = (pool::pages(16), WINDOW + (1 << 20));
+    // SAFETY: the pages are this case's own.
+    (0..16).for_each(|n| unsafe { poke(from + n * PAGE, n + 1) });
+    let (row, window) = (Fpage::memory(from, 16, FPAGE_READ), Fpage::memory(to, 16, FPAGE_RWX));
+    for place in [None, Some(0), Some(7), Some(15)] {
+        if let Some(place) = place {
+            mapping::unmap(one(to + place * PAGE, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+            map_here(item(0, one(page(), FPAGE_RWX)), one(to + place * PAGE, FPAGE_RWX))?;
+        }
+        let came = map_here(item(0, row), window)?;
+        same!("what arrived", (came.send_base, came.fpage), (to, Fpage::memory(to, 16, FPAGE_READ).0));
+        let wrong = (0..16).find(|n| peek(to + n * PAGE) != n + 1);
+        same!("a page that is wrong", wrong, None);
+    }
     Ok(())
 }
 

@@ -7,8 +7,9 @@
 
 use crate::arch::{cpu::cpu, cpu::Cpu, tables};
 use crate::base::{facts, facts::Word, Ref};
+use crate::ipc::transfer::{pass_row, PAGES_AT_ONCE};
 use crate::{mm::space, object::thread::*, object::Task};
-use keel_abi::{call::*, memory::SharedUtcb, Id};
+use keel_abi::{call::*, memory::SharedUtcb, Fpage, Id};
 
 /// Flags of threads, for the assembly.
 pub const ALIEN: u32 = Flags::ALIEN.raw();
@@ -23,14 +24,14 @@ pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) 
 /// Tag bits of words and items.
 pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
 /// What they are where an answer is one map item.
-pub const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
+const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
-/// The running thread answers a fault with one page, and waits for anybody again: the faulter,
+/// The running thread answers a fault with pages alone, and waits for anybody again: the faulter,
 /// which now runs. This is half short: the caller runs exclusively. `None`: it is not so, or
-/// something is out of the ordinary; nothing was done.
+/// something is out of the ordinary; nothing was done, except that some pages are perhaps mapped.
 pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     let (frame, utcb) = (caller.frame(), caller.utcb()?);
-    if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT || frame.si.get() & TAG_CONTENT != TAG_ONE_PAGE {
+    if frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 != REPLY_AND_WAIT {
         return None;
     }
     let faulter = cpu.lookup_cache.get(Id(frame.di.get()))?;
@@ -41,7 +42,7 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     if !waits || !runs_next || caller.maybe_pending.get() || caller.has_others(Flags::FPU) {
         return None;
     }
-    map_page(caller.task, faulter.task, utcb).then(|| {
+    map_answer(caller.task, faulter.task, utcb, frame.si.get() & TAG_CONTENT).then(|| {
         // Point of no return.
         caller.waiters.set(caller.waiters.get() - 1);
         caller.change_state(State::Receiving);
@@ -53,9 +54,28 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
     })
 }
 
-/// Maps the page that a pager's answer names.
-pub extern "C" fn map_page(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb) -> bool {
-    space::map_page(from, to, &utcb.maps[..2])
+/// Maps what a pager's answer names. `content` is what TAG_CONTENT leaves of its tag. False: it is
+/// not so simple, and some pages are perhaps mapped.
+pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
+    let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
+    match content == TAG_ONE_PAGE && item.is_page() {
+        true => space::map_page(from, to, target, item),
+        false => map_more(from, to, utcb, content),
+    }
+}
+
+/// Likewise for several pages, or a row of them.
+#[cold]
+#[inline(never)]
+fn map_more(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
+    let count = content / TAG_ONE_PAGE;
+    if content == TAG_ONE_PAGE {
+        pass_row((from, to), &utcb.maps[..2], Fpage::WHOLE, false).is_some()
+    } else if content % TAG_ONE_PAGE == 0 && (1..=PAGES_AT_ONCE).contains(&count) {
+        space::map_all_pages(from, to, &utcb.maps[..2 * count as usize])
+    } else {
+        false
+    }
 }
 
 unsafe extern "C" {

@@ -7,7 +7,7 @@
 # - an alien thread's system call that its program's own entry takes (fast_paths),
 # - the reply of a handler that resumes an alien thread and enters an open wait (reply_path),
 # - a page fault to a pager in an open wait (page_fault_path),
-# - on a uniprocessor (UP), a pager's reply with one page, which Rust maps (reply_path).
+# - on a uniprocessor (UP), a pager's reply with pages, which Rust maps (reply_path).
 # Every other case goes to the slow path in Rust, which serves all cases. The outcome is the same:
 # the suite runs with the fast paths and without them (`nofast` on the command line).
 #
@@ -418,14 +418,14 @@
     .endif
 .endm
 
-# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx. `clear`: clears the
-# other registers first, as the slow path does. The function returns false if it refuses. All of the
-# user's registers are saved. Keeps rsp rbx, and uses all others.
+# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx, rcx. `clear`: clears
+# the other registers first, as the slow path does. The function returns false if it refuses. All
+# of the user's registers are saved. Keeps rsp rbx, and uses all others.
 .macro call_rust function, clear, refused
     mov rbp, rsp
     mov rsp, gs:[CPU_stack]
     .if \clear
-    clear eax, ecx, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
+    clear eax, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
     .endif
     call \function
     mov rsp, rbp
@@ -607,7 +607,7 @@
     .if \locks
     jnz .Lslow_answer_\name
     .else
-    jnz .Lreply_with_page_\@
+    jnz .Lreply_with_pages_\@
     .endif
     # It is alien and blocked on a fault or call, on this CPU, without flags except FPU.
     btr rdx, {STATE_WORD_FPU_BIT}
@@ -657,14 +657,12 @@
     jmp .Lreply_to_open_wait_\@
 
     .if \locks == 0
-# The reply has items: perhaps one page for the partner's page fault. UP only: frames cannot change
+# The reply has items: perhaps pages for the partner's page fault. UP only: frames cannot change
 # meanwhile, because there is no other CPU.
 # Live: as at .Lreply_to_alien.
-    # The tag has one map item and nothing else.
-.Lreply_with_page_\@: mov eax, esi
-    and eax, TAG_CONTENT
-    cmp eax, TAG_ONE_PAGE
-    jne .Lslow_\name
+    # What the tag has: Rust looks whether that is items alone.
+.Lreply_with_pages_\@: mov ecx, esi
+    and ecx, TAG_CONTENT
     # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
     # means nothing then.
     mov rax, {STATE_WORD_OF_FAULTED}
@@ -687,11 +685,12 @@
     or rax, [rbp + FRAME_gs_base]
     shr rax, HALF_SHIFT
     jnz .Lslow_up_\name
-    # The page can be mapped at once (space.rs: map_page). If not, nothing was done.
+    # The pages can be mapped at once (fast.rs: map_answer). If not, the slow path maps all of them:
+    # those that are mapped by then, too.
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
     mov rdx, [rsp + THREAD_utcb]
-    call_rust {map_page}, \clear, .Lslow_up_\name
+    call_rust {map_answer}, \clear, .Lslow_up_\name
     # POINT OF NO RETURN: nothing below can fail.
     mov rbp, [rbx + THREAD_frame]
     mov rcx, [rbp + FRAME_ip]
