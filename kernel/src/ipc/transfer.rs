@@ -21,7 +21,7 @@
 //! begun; and at each fault the partner's fault timeout. Read at the end: the registers.
 //!
 //! One short map item alone needs no transfer (`at_once`), nor does a pager's reply with pages that
-//! a fast path maps (fast.rs: `map_answer`). Where these find that it is not so simple, some pages
+//! a fast path maps (`map_answer`). Where these find that it is not so simple, some pages
 //! are mapped already, and the transfer maps them once more, which changes nothing.
 //!
 //! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
@@ -46,12 +46,16 @@ use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, fault::code, ipc, strings};
 use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::*, object::thread::*, object::Task, percpu::preempt::poll, sched};
-use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::MAP_GRANT, word::Word};
+use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::SharedUtcb, memory::MAP_GRANT, word::Word};
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
-pub const PAGES_AT_ONCE: u64 = 16;
+const PAGES_AT_ONCE: u64 = 16;
+/// Tag bits of words and items.
+pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
+/// What they are where a message is one map item.
+const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 /// Log2 of the I/O ports that are mapped between two preemption points.
 const PORTS_AT_ONCE: u8 = 10;
 
@@ -133,7 +137,7 @@ pub fn at_once(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> bool {
 /// `tables`: those are made, and there are preemption points. Returns what is reported to the
 /// receiver. `None`: it is not so simple. Some of the pages are perhaps mapped then, which a
 /// transfer maps once more.
-pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage, tables: bool) -> Option<MapItem> {
+fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage, tables: bool) -> Option<MapItem> {
     let (base, item) = (item[0].get(), Fpage(item[1].get()));
     if item.is_io() || item.log2().min(window.log2()) > space::ROW_LOG2 {
         return None;
@@ -142,6 +146,30 @@ pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage
     let rights = space::Mapping { from, to, place, item, grant: base & MAP_GRANT != 0 }.at_once(tables);
     let fpage = Fpage::memory(place.target, place.log2, rights).0;
     (rights > 0).then_some(MapItem { send_base: canonical(place.target), fpage })
+}
+
+/// Maps what a pager's answer names, or a thread's message to itself. `content` is what TAG_CONTENT leaves of its tag. False: it is
+/// not so simple, and some pages are perhaps mapped.
+pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
+    let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
+    match content == TAG_ONE_PAGE && item.is_page() {
+        true => space::map_page(from, to, target, item),
+        false => map_more(from, to, utcb, content),
+    }
+}
+
+/// Likewise for several pages, or a row of them.
+#[cold]
+#[inline(never)]
+fn map_more(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
+    let count = content / TAG_ONE_PAGE;
+    if content == TAG_ONE_PAGE {
+        pass_row((from, to), &utcb.maps[..2], Fpage::WHOLE, false).is_some()
+    } else if content % TAG_ONE_PAGE == 0 && (1..=PAGES_AT_ONCE).contains(&count) {
+        space::map_all_pages(from, to, &utcb.maps[..2 * count as usize])
+    } else {
+        false
+    }
 }
 
 /// Begins a transfer between two threads of which neither is in a queue or has a timeout any more:
@@ -175,7 +203,11 @@ pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Err
 
 /// Begins the mapping of the running thread's items in its own space. Returns as `begin`.
 pub fn to_itself(thread: Ref<Thread>) -> Option<Result<(), Error>> {
-    enter(thread, thread, Role::Alone, Tag(thread.frame().si.get()));
+    let (tag, task) = (Tag(thread.frame().si.get()), thread.task);
+    if thread.utcb().is_some_and(|utcb| map_answer(task, task, utcb, tag.0 & TAG_CONTENT)) {
+        return Some(Ok(()));
+    }
+    enter(thread, thread, Role::Alone, tag);
     run(thread, thread, thread)
 }
 

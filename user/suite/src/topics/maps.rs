@@ -13,7 +13,7 @@ use keel_l4::abi::memory::{AREA_DEFAULT, AREA_FRAMES, AREA_UTCBS, MAP_GRANT};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
-use keel_l4::{mapping, mapping::unmap, sigma0, utcb, Error, Fpage, Id, Side};
+use keel_l4::{mapping, mapping::unmap, sigma0, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
     ("page-arrives", page_arrives),

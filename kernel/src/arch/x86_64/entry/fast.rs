@@ -7,9 +7,9 @@
 
 use crate::arch::{cpu::cpu, cpu::Cpu, tables};
 use crate::base::{facts, facts::Word, Ref};
-use crate::ipc::transfer::{pass_row, PAGES_AT_ONCE};
-use crate::{mm::space, object::thread::*, object::Task};
-use keel_abi::{call::*, memory::SharedUtcb, Fpage, Id};
+use crate::ipc::transfer::{map_answer, TAG_CONTENT};
+use crate::object::thread::*;
+use keel_abi::{call::*, Id};
 
 /// Flags of threads, for the assembly.
 pub const ALIEN: u32 = Flags::ALIEN.raw();
@@ -21,10 +21,6 @@ pub const OF_FAULTED: Flags = Flags::ALIEN.union(Flags::FPU).union(Flags::DISPAT
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
 pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
-/// Tag bits of words and items.
-pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
-/// What they are where an answer is one map item.
-const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
 
 /// The running thread answers a fault with pages alone, and waits for anybody again: the faulter,
 /// which now runs. This is half short: the caller runs exclusively. `None`: it is not so, or
@@ -52,30 +48,6 @@ pub fn answer(cpu: &Cpu, caller: Ref<Thread>) -> Option<Ref<Thread>> {
         cpu.current.set(Some(faulter));
         faulter
     })
-}
-
-/// Maps what a pager's answer names. `content` is what TAG_CONTENT leaves of its tag. False: it is
-/// not so simple, and some pages are perhaps mapped.
-pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
-    let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
-    match content == TAG_ONE_PAGE && item.is_page() {
-        true => space::map_page(from, to, target, item),
-        false => map_more(from, to, utcb, content),
-    }
-}
-
-/// Likewise for several pages, or a row of them.
-#[cold]
-#[inline(never)]
-fn map_more(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
-    let count = content / TAG_ONE_PAGE;
-    if content == TAG_ONE_PAGE {
-        pass_row((from, to), &utcb.maps[..2], Fpage::WHOLE, false).is_some()
-    } else if content % TAG_ONE_PAGE == 0 && (1..=PAGES_AT_ONCE).contains(&count) {
-        space::map_all_pages(from, to, &utcb.maps[..2 * count as usize])
-    } else {
-        false
-    }
 }
 
 unsafe extern "C" {

@@ -685,7 +685,7 @@
     or rax, [rbp + FRAME_gs_base]
     shr rax, HALF_SHIFT
     jnz .Lslow_up_\name
-    # The pages can be mapped at once (fast.rs: map_answer). If not, the slow path maps all of them:
+    # The pages can be mapped at once (transfer.rs: map_answer). If not, the slow path maps all of them:
     # those that are mapped by then, too.
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]

@@ -6,7 +6,7 @@ pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
-use crate::ipc::{across, fault, kernel_object};
+use crate::ipc::{across, fault, kernel_object, transfer};
 use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
@@ -51,7 +51,8 @@ assembly!([
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
-    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_CONTENT }
+    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT }
+    transfer { TAG_CONTENT }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
@@ -95,7 +96,7 @@ assembly!([
     words_given = sym facts::WORDS_GIVEN,
     slow_syscall = sym system_call,
     answering_syscall = sym answering_system_call,
-    map_answer = sym fast::map_answer,
+    map_answer = sym transfer::map_answer,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
