@@ -234,6 +234,22 @@ UNMAPS_MACHINES = (
     TestMachine("unmaps-4", Emulator.QEMU, processors=4, arguments="late-us=2000000 within-ms=10000"),
     TestMachine("unmaps-crowd", Emulator.QEMU, processors=8, arguments="crowd=1 late-us=10000000 within-ms=10000"),
 )
+# Direct calls, while other processors look at both sides and change them. On the deterministic clock the processors take turns;
+# on the host's they are threads of the host, to find races, and on two of them the kernel checks its invariants. Bochs has PCID.
+PAIRS_MACHINES = (
+    TestMachine("pairs", Emulator.QEMU, kernel_line="supervisor", icount=True),
+    TestMachine("pairs-2", Emulator.QEMU, processors=2, kernel_line="supervisor", icount=True),
+    TestMachine("pairs-checked", Emulator.QEMU, processors=2, kernel_line="supervisor", checks=True),
+    TestMachine("pairs-4", Emulator.QEMU, processors=4, kernel_line="supervisor"),
+    TestMachine(
+        "pairs-bochs",
+        Emulator.BOCHS,
+        processors=2,
+        processor="corei7_icelake_u",
+        kernel_line="supervisor",
+        arguments="rounds=100",
+    ),
+)
 SERVER_LONG = (
     TestMachine(
         "attacking-server-long",

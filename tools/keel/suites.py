@@ -450,6 +450,7 @@ TOPICS = {
     bootconf.HOSTILE_TEMPLATE: "hostile programs",
     bootconf.HOSTILE_SERVER_TEMPLATE: "a server that fails and attacks",
     bootconf.UNMAPS_TEMPLATE: "unmaps that take long",
+    bootconf.PAIRS_TEMPLATE: "direct calls",
 }
 
 
@@ -478,6 +479,7 @@ KERNEL_PARTS: dict[str, Suite] = {
             (machine.HOSTILE_MACHINES, bootconf.HOSTILE_TEMPLATE, MINUTE),
             (machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE, SHORT),
             (machine.UNMAPS_MACHINES, bootconf.UNMAPS_TEMPLATE, SHORT),
+            (machine.PAIRS_MACHINES, bootconf.PAIRS_TEMPLATE, SHORT),
             (machine.TEST_MACHINES, bootconf.SUITE_TEMPLATE, MINUTE),
         )
         for tested in machines
@@ -490,7 +492,7 @@ KERNEL_PARTS: dict[str, Suite] = {
 HOST_CLOCK_PARTS = [
     *(
         f"kernel-{tested.name}"
-        for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.UNMAPS_MACHINES)
+        for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.UNMAPS_MACHINES, *machine.PAIRS_MACHINES)
         if tested.has_host_clock()
     ),
     "kernel-examples",

@@ -16,6 +16,9 @@
 //! not wait. The CPU that has `ORDERING_LOCK` holds some; there is only one such CPU, and it takes
 //! the locks in the order of the CPUs' numbers.
 //!
+//! A lock is with a pair, in place of free, while its CPU makes direct calls (direct.rs). It can be
+//! taken as if it were free: no CPU waits for a pair.
+//!
 //! Interrupts are enabled in the kernel only while the CPU holds no lock (idle) or all of them
 //! (`preempt::poll`). So no interrupt handler finds an operation half done, and none waits for a
 //! lock that the interrupted code holds.
@@ -25,20 +28,27 @@
 //! until it is.
 
 use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, direct, paging, switch};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use core::{hint::spin_loop, mem::offset_of};
+use core::sync::atomic::{AtomicU32, AtomicU8, Ordering};
+use core::{hint::spin_loop, mem::offset_of, ptr};
+
+/// State of a lock: it is free.
+pub const FREE: u8 = 0;
+/// A CPU holds it.
+pub const HELD: u8 = 1;
+/// It is free, and its CPU makes direct calls: whoever takes it ends them (direct.rs).
+pub const PAIR: u8 = 2;
 
 object! {
     /// A spin lock, with the number of CPUs that spin for it.
     pub struct Lock const () {
-        held: AtomicBool = AtomicBool::new(false),
+        state: AtomicU8 = AtomicU8::new(FREE),
         waiting: AtomicU32 = AtomicU32::new(0),
     }
 }
 
 impl Lock {
-    /// Offset of the byte that is 1 while the lock is held; fast.s takes the lock by XCHG.
-    pub const HELD: usize = offset_of!(Lock, held);
+    /// Offset of the state; fast.s takes the lock by XCHG.
+    pub const STATE: usize = offset_of!(Lock, state);
 
     /// Takes the lock, and spins until it is free. `cpu` is the current CPU. While it spins, it
     /// serves write-back requests: the holder may need state that is in this CPU's registers.
@@ -46,20 +56,37 @@ impl Lock {
     /// Interrupts are off. The CPU holds no lock, or it has `ORDERING_LOCK`. The registers of the
     /// thread that entered are saved, and the caller relies on nothing that it read before.
     fn take(&self, cpu: &Cpu) {
-        if self.held.swap(true, Ordering::Acquire) {
-            self.wait(cpu);
+        let found = self.state.swap(HELD, Ordering::Acquire);
+        if found != FREE {
+            self.wait(cpu, found);
         }
     }
 
+    /// Takes the lock if no CPU holds it.
+    fn try_take(&self) -> bool {
+        match self.state.swap(HELD, Ordering::Acquire) {
+            FREE => true,
+            found => self.end_direct_calls(found),
+        }
+    }
+
+    /// Returns true if the lock, which was in the state `found` and is held now, was with a pair:
+    /// then the current CPU has it, and the direct calls of the lock's CPU end.
     #[cold]
-    fn wait(&self, cpu: &Cpu) {
-        if cpu::count() == 1 {
-            return direct::settle(cpu);
+    fn end_direct_calls(&self, found: u8) -> bool {
+        let owner = cpu::all().find(|owner| found == PAIR && ptr::eq(&owner.lock, self));
+        owner.inspect(|owner| direct::settle(owner)).is_some()
+    }
+
+    #[cold]
+    fn wait(&self, cpu: &Cpu, found: u8) {
+        if self.end_direct_calls(found) {
+            return;
         }
         // Before the first look at write_back_request, as write_back needs it.
         cpu.is_spinning.store(true, Ordering::SeqCst);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
+        while self.state.load(Ordering::Relaxed) == HELD || !self.try_take() {
             if cpu.write_back_request.load(Ordering::SeqCst) {
                 // Leaving the address space flushes its TLB entries, or the requester marks its
                 // PCID stale (paging.rs: shoot_down_others).
@@ -75,7 +102,7 @@ impl Lock {
 
     /// Releases the lock. The current CPU holds it.
     fn release(&self) {
-        self.held.store(false, Ordering::Release);
+        self.state.store(FREE, Ordering::Release);
     }
 
     /// Returns true if a CPU spins for this lock. A hint: it may change at once.
@@ -99,7 +126,7 @@ pub fn enter(cpu: &Cpu) {
 /// Returns what `serve` returns, or false, without running it, if the lock of `other` is held: to
 /// wait for it with a lock held could deadlock. The caller then takes the slow path.
 pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
-    if other.lock.held.swap(true, Ordering::Acquire) {
+    if !other.lock.try_take() {
         return false;
     }
     let served = serve();
@@ -164,7 +191,9 @@ fn release_all() {
     const TURNS: u32 = 1000;
     cpu::all().for_each(|other| other.lock.release());
     ORDERING_LOCK.release();
-    (0..TURNS).take_while(|_| !ORDERING_LOCK.held.load(Ordering::Relaxed) && is_contended()).for_each(|_| spin_loop());
+    (0..TURNS)
+        .take_while(|_| ORDERING_LOCK.state.load(Ordering::Relaxed) == FREE && is_contended())
+        .for_each(|_| spin_loop());
 }
 
 /// At boot, on the boot CPU, which has all locks: takes the lock of a CPU that is about to be
@@ -187,7 +216,7 @@ pub fn stop_others(own: &Cpu) {
     /// Most iterations for each lock.
     const TURNS: u32 = 1 << 20;
     for other in cpu::all().filter(|other| other.index != own.index) {
-        (0..TURNS).take_while(|_| other.lock.held.swap(true, Ordering::Acquire)).for_each(|_| spin_loop());
+        (0..TURNS).take_while(|_| !other.lock.try_take()).for_each(|_| spin_loop());
         apic::kick(other.apic_id);
     }
 }

@@ -28,9 +28,18 @@ impl<'a> Module<'a> {
 
 /// The KIP of the calling task. The kernel area must be at `AREA_DEFAULT`.
 pub fn kip() -> &'static Info {
+    // SAFETY: the caller's task has it there.
+    unsafe { kip_at(AREA_DEFAULT) }
+}
+
+/// The KIP of the calling task, whose kernel area is at another address.
+///
+/// # Safety
+/// The kernel area is at `area`.
+pub unsafe fn kip_at(area: u64) -> &'static Info {
     // SAFETY: the kernel maps this page read-only into every task whose kernel area is at this
     // address, and never changes it after the start.
-    unsafe { &*((AREA_DEFAULT + AREA_KIP) as *const Info) }
+    unsafe { &*((area + AREA_KIP) as *const Info) }
 }
 
 /// The page for `mappable_copy`.
@@ -80,7 +89,11 @@ fn text(page: &Info, offset: u64) -> &[u8] {
 
 /// The kernel time in nanoseconds, computed from the time-stamp counter.
 pub fn now() -> u64 {
-    let page = kip();
+    time(kip())
+}
+
+/// [`now`], by this KIP.
+pub fn time(page: &Info) -> u64 {
     // SAFETY: reading the time-stamp counter touches nothing.
     let tsc = unsafe { core::arch::x86_64::_rdtsc() };
     let ticks = tsc.saturating_sub(page.tsc_base) as u128;

@@ -75,7 +75,7 @@ object! {
         pub lookup_cache: LookupCache = LookupCache::new(),
         /// The running thread. Whenever the processor is in user mode there is one.
         pub current: Cell<Option<Ref<Thread>>> = Cell::new(None),
-        /// While the lock is held in user mode, on a uniprocessor: the handler of direct calls.
+        /// While the lock is with a pair: the handler of direct calls.
         pub direct: Cell<Option<Ref<Thread>>> = Cell::new(None),
         /// The alien thread whose direct call the running thread serves.
         pub client: Cell<Option<Ref<Thread>>> = Cell::new(None),

@@ -21,10 +21,11 @@
 # and the last ones rsp and gs are the user's. #DB, NMI, #DF and #MC, which cannot be masked, have
 # stacks of their own, and do not use gs where they interrupted the kernel (entry.s).
 #
-# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. It is released before the
-# user's registers are loaded: after SWAPGS only a register leads to the lock, and the user's
-# registers leave none. That is safe: another CPU that then takes all locks and wants to change this
-# thread first sends an IPI (lock.rs: write_back), which this CPU takes in user mode.
+# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. It is released, or left with
+# a pair (direct.rs), before the user's registers are loaded: after SWAPGS only a register leads to
+# the lock, and the user's registers leave none. That is safe: another CPU that then takes all locks
+# and wants to change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in
+# user mode.
 #
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
@@ -220,12 +221,9 @@
 # the caller's TCB. `pcids`: with PCID, CR3 is built as in `Pcids::enter`; the TLB entries of rbx's
 # space are kept if its PCID was last used for this space. `supervisor`: a thread that runs in any
 # space with its half stays in the present one, if that has it (switch.rs: change), and global
-# translations of another half are dropped (paging.rs: switch). Ends direct calls. Uses rax rdx.
+# translations of another half are dropped (paging.rs: switch). Uses rax rdx.
 .macro change_thread from, pcids, supervisor
     mov byte ptr [rbx + {THREAD_STATE_WORD}], {STATE_READY}
-    .if \supervisor == DIRECT
-    mov byte ptr gs:[{CPU_LOCK}], 0
-    .endif
     mov gs:[CPU_current], rbx
     mov gs:[CPU_loaded], rbx
     mov rax, [rbx + THREAD_space]
@@ -279,9 +277,9 @@
 .endm
 
 # Saves the caller's FS and GS bases and loads `fs` and `gs`, which are canonical. Then releases the
-# lock: no state that it protects is changed below. gs is the user's afterwards. Uses rax, with
-# `locks` also rdx.
-.macro change_bases fs, gs, locks
+# lock: no state that it protects is changed below. `left`: the state in which the lock is left,
+# free or with a pair. gs is the user's afterwards. Uses rax, with `locks` also rdx.
+.macro change_bases fs, gs, locks, left={FREE}
     rdfsbase rax
     mov [rsp + FRAME_fs_base], rax
     wrfsbase \fs
@@ -293,7 +291,7 @@
     wrgsbase \gs
     mov [rsp + FRAME_gs_base], rax
     .if \locks
-    mov byte ptr [rdx + {CPU_LOCK}], 0
+    mov byte ptr [rdx + {CPU_LOCK}], \left
     .endif
 .endm
 
@@ -308,11 +306,11 @@
 
 # The end of the exit to the native thread rbx, which has its results except the status, 0: by
 # SYSRET, or to supervisor mode by a jump, which restores no flags. Those that matter there are
-# clear, as SYSCALL left them.
-.macro resume_native locks, supervisor
+# clear, as SYSCALL left them. `left`: as in change_bases.
+.macro resume_native locks, supervisor, left={FREE}
     mov r11, [rbx + FRAME_fs_base]
     mov rcx, [rbx + FRAME_gs_base]
-    change_bases r11, rcx, \locks
+    change_bases r11, rcx, \locks, \left
     xor eax, eax
     mov rcx, [rbx + FRAME_ip]
     .if \supervisor
@@ -330,18 +328,18 @@
 
 # The end of the exit to the alien thread rbx by SYSRET, or to supervisor mode by a jump. All state
 # but bases and registers is changed. rsp = caller's TCB, rbp = rbx's frame, rcx = ip, r11 = flags,
-# without TF and RF, rdi = FS base, r15 = GS base.
-.macro leave_to_alien locks, supervisor
+# without TF and RF, rdi = FS base, r15 = GS base. `left`: as in change_bases; not rax, rdx, r8.
+.macro leave_to_alien locks, supervisor, left={FREE}
     .if \supervisor
     cmp byte ptr [rbx + THREAD_supervisor], 0
     jne .Lto_supervisor_\@
     .endif
-    change_bases rdi, r15, \locks
+    change_bases rdi, r15, \locks, \left
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
     .if \supervisor
 .Lto_supervisor_\@: mov r8, gs:[CPU_stack]
-    change_bases rdi, r15, \locks
+    change_bases rdi, r15, \locks, \left
     mov rsp, r8
     # No interrupt before supervisor_exit.
     push r11
@@ -352,12 +350,14 @@
     .endif
 .endm
 
-# Direct calls, on a uniprocessor: the alien thread rbx, which is resumed, calls the handler rsp, a
+# Direct calls (direct.rs): the alien thread rbx, which is resumed, calls the handler rsp, a
 # supervisor task's that shows its upper half in rbx's space and that now waits for anybody, without
-# a change of any thread's state until something else happens. In user mode this CPU's lock is held
-# meanwhile: a slow path finds it so and ends the direct calls (direct.rs: settle), and so does the
-# page fault path; the fast paths release it (change_thread). Uses rax.
-.macro allow_direct_calls
+# a change of any thread's state until something else happens. In user mode this CPU's lock is left
+# with the pair meanwhile; with `locks` r9b is what to leave it with. Uses rax.
+.macro allow_direct_calls locks
+    .if \locks
+    xor r9d, r9d
+    .endif
     # The handler runs in rbx's space too,
     cmp byte ptr [rsp + THREAD_any_space], 0
     je .Lnot_direct_\@
@@ -377,7 +377,11 @@
     cmp ax, gs:[CPU_preemption_threshold]
     jb .Lnot_direct_\@
     mov gs:[CPU_direct], rsp
-    mov byte ptr gs:[{CPU_LOCK}], 1
+    .if \locks
+    mov r9d, {PAIR}
+    .else
+    mov byte ptr gs:[{CPU_LOCK}], {PAIR}
+    .endif
 .Lnot_direct_\@:
 .endm
 
@@ -467,19 +471,21 @@
 
 # Takes this CPU's lock if it is free, on a multiprocessor (`locks`); otherwise goes to `busy`. This
 # path does not spin: the slow path takes the lock and serves write-back requests meanwhile. A path
-# that has the lock and is refused for another reason releases it first. Uses ecx.
+# that has the lock and is refused for another reason releases it first. At `busy` cl is what the
+# lock was: if a pair had left it, this has taken it. Uses ecx.
 #
 # Before the lock a path reads CPU_current, and of the caller's TCB flags, frame, frame_index,
 # dispatch and task_number. Between these reads and the lock another CPU may take all locks and
 # release them, unseen. It changes none of these, nor CPU_loaded, unless it first makes this CPU
 # write back (lock.rs), and that waits until this CPU spins on the slow path or is in user mode. The
-# exceptions are two flags that are set without a write-back: CROSS_CLAN, set when a sender with a
-# virtual id queues, and DEBUG_TLS. A native thread's system calls therefore check the flags again
-# under the lock. To an alien thread's calls and to faults neither flag matters: such a thread keeps
-# its flags and waits for no message.
+# exceptions are CPU_loaded, which is the caller afterwards, where it ends direct calls, and two
+# flags that are set without a write-back: CROSS_CLAN, set when a sender with a virtual id queues,
+# and DEBUG_TLS. A native thread's system calls therefore check the flags again under the lock. To
+# an alien thread's calls and to faults neither flag matters: such a thread keeps its flags and
+# waits for no message.
 .macro take_lock locks, caller, busy
     .if \locks
-    mov ecx, 1
+    mov ecx, {HELD}
     xchg byte ptr gs:[{CPU_LOCK}], cl
     test cl, cl
     jnz \busy
@@ -630,10 +636,12 @@
     enter_open_wait \locks
     mov rdi, rdx
     change_thread rsp, \pcids, \supervisor
-    .if \supervisor == DIRECT && \fpu == 0
-    allow_direct_calls
-    .endif
+    .if \supervisor > \fpu
+    allow_direct_calls \locks
+    leave_to_alien \locks, \supervisor, r9b
+    .else
     leave_to_alien \locks, \supervisor
+    .endif
 
 # No FPU state is lent to the caller, or another one than the partner's. Without `fpu` the caller
 # has none of its own: if none is lent the FPU is off, which is right for a partner without a state.
@@ -735,7 +743,7 @@
 # An entry for SYSCALL. `locks`: there are other CPUs. `clear`: the slow path clears registers.
 # `pcids`: TLB entries are kept with PCID.
 # Live: rcx = user ip, r11 = user flags, rsp = user stack, gs = the user's, all others the user's.
-# `supervisor`: threads may run in supervisor mode; DIRECT: and call their handler directly.
+# `supervisor`: threads may run in supervisor mode, and others call them directly.
 .macro fast_paths name, locks, clear, pcids, supervisor
 symbol \name, 64
     swapgs
@@ -753,17 +761,23 @@ symbol \name, 64
     mov qword ptr [rsp + FRAME_cs], USER_CS
     mov [rsp + FRAME_orig_ax], rax
     save rsp, rdx, rbx, rbp, r15
-    .if \supervisor == DIRECT
+    .if \supervisor > \locks
     mov rbx, gs:[CPU_client]
     test rbx, rbx
     jnz .Lserves_client_\name
-.Lsettled_\name:
     .endif
     .if \locks
     .if {CHECKED}
     delay
     .endif
+    .if \supervisor
+    take_lock \locks, rsp, .Lfinds_lock_taken_\name
+    .else
     take_lock \locks, rsp, .Lslow_unlocked_\name
+    .endif
+    .endif
+.Lsettled_\name:
+    .if \locks
     # The caller still has no flag: see take_lock.
     cmp dword ptr [rsp + THREAD_flags], 0
     jne .Lslow_\name
@@ -794,13 +808,13 @@ symbol \name, 64
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
 # itself. On a uniprocessor the lock is free, and the store changes nothing.
 # Live: rsp = caller's TCB, message registers.
-.Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear
     .if \locks
 # A reply with items on a multiprocessor: mapping takes all locks (mod.rs: answering_system_call).
 # Live: rsp = caller's TCB, message registers.
-.Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
     save_message
     slow_path {answering_syscall}, \clear
     .endif
@@ -811,9 +825,9 @@ symbol \name, 64
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
-    .if \supervisor == DIRECT
-    cmp byte ptr gs:[{CPU_LOCK}], 0
-    jne .Ldirect_call_\name
+    .if \supervisor
+    cmp byte ptr gs:[{CPU_LOCK}], {PAIR}
+    je .Ldirect_call_\name
 .Lno_direct_call_\name:
     .endif
     # It is alien with an FPU state, and nothing else: all its calls are messages to its handler.
@@ -909,14 +923,22 @@ symbol \name, 64
     je .Lcall_with_fpu_\name
 
 # The slow path where all registers are saved. Live: nothing.
-.Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear
 
-    .if \supervisor == DIRECT
-# A direct call: as .Lalien_call, but threads and CPU keep their states, and the lock stays held.
+    .if \supervisor
+# A direct call: as .Lalien_call, but threads and CPU keep their states, and the lock is left with
+# the pair.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
-.Ldirect_call_\name: mov rbx, gs:[CPU_direct]
-    mov r8, rax
+.Ldirect_call_\name: mov r8, rax
+    .if \locks
+    # Another CPU may just have taken the lock, and so ended direct calls.
+    mov eax, {PAIR}
+    mov edx, {HELD}
+    lock cmpxchg byte ptr gs:[{CPU_LOCK}], dl
+    jne .Ldirect_calls_ended_\name
+    .endif
+    mov rbx, gs:[CPU_direct]
     # No selector has to be loaded.
     must_share_selectors rbx, .Lend_direct_calls_\name
     # POINT OF NO RETURN: nothing below can fail.
@@ -931,10 +953,18 @@ symbol \name, 64
     mov r9, rcx
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
-    resume_native 0, 1
-.Lend_direct_calls_\name: mov byte ptr gs:[{CPU_LOCK}], 0
-    mov rax, r8
+    resume_native \locks, 1, {PAIR}
+.Lend_direct_calls_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Ldirect_calls_ended_\name: mov rax, r8
     jmp .Lno_direct_call_\name
+
+    .if \locks
+# A pair left the lock: then it is taken now, and the caller serves a direct call.
+# Live: as where the lock is taken, cl = what the lock was.
+.Lfinds_lock_taken_\name: cmp cl, {PAIR}
+    jne .Lslow_unlocked_\name
+    mov rbx, gs:[CPU_client]
+    .endif
 
 # The handler serves a direct call. If it resumes the client and waits for anybody, threads and CPU
 # keep their states.
@@ -954,12 +984,14 @@ symbol \name, 64
     mov qword ptr gs:[CPU_client], 0
     mov word ptr gs:[CPU_fpu_lent], 0
     mov rdi, rdx
-    leave_to_alien 0, 1
+    leave_to_alien \locks, 1, {PAIR}
 
 # The client becomes a thread that waits for its handler, as `direct::settle` has it, and the call
 # is served like any other. Live: as at .Lserves_client.
 .Lsettle_\name: mov qword ptr gs:[CPU_client], 0
-    mov byte ptr gs:[{CPU_LOCK}], 0
+    .if \locks == 0
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+    .endif
     mov byte ptr [rbx + {THREAD_STATE_WORD}], {STATE_FAULTED}
     mov rax, [rsp + THREAD_id]
     mov [rbx + THREAD_partner], rax
@@ -977,8 +1009,6 @@ symbol \name, 64
     .endif
 .endm
 
-.set DIRECT, 2
-
 # On a uniprocessor (up) no lock is needed: each slow path ends before the next fast path begins.
 # The entries that clear no registers (unscrubbed) are for measurements only, and know no PCID.
 fast_paths syscall_entry, 1, 1, 0, 0
@@ -988,9 +1018,9 @@ fast_paths unscrubbed_up_syscall_entry, 0, 0, 0, 0
 fast_paths pcid_syscall_entry, 1, 1, 1, 0
 fast_paths pcid_up_syscall_entry, 0, 1, 1, 0
 fast_paths supervisor_syscall_entry, 1, 1, 0, 1
-fast_paths supervisor_up_syscall_entry, 0, 1, 0, DIRECT
+fast_paths supervisor_up_syscall_entry, 0, 1, 0, 1
 fast_paths supervisor_pcid_syscall_entry, 1, 1, 1, 1
-fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
+fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, 1
 
 # POINT OF NO RETURN: nothing below can fail.
 # The page fault of the thread rbp becomes a message to its pager rbx, which is in an open wait.
@@ -1057,7 +1087,7 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, DIRECT
 .endm
 
 # The entry for page faults; with `nofast` common_entry takes its place. `pcids`: as in fast_paths.
-# It takes the lock on a uniprocessor too, where it is always free.
+# It takes the lock on a uniprocessor too, where it is free or with a pair.
 # Live: the hardware's words are on the kernel stack, all registers are the interrupted program's.
 .macro page_fault_path name, pcids, supervisor
 symbol \name, 64
@@ -1098,11 +1128,11 @@ symbol \name, 64
 .Lfault_in_ring_0_\name: from_ring_0 kernel_entry
     jmp .Lfault_in_user_mode_\name
 
-# On a uniprocessor the thread may call its handler directly, and has made no call now: then the
-# lock is as good as taken here, and its release ends the direct calls.
-# Live: as where the lock is taken.
-.Lfault_finds_lock_held_\name: cmp qword ptr gs:[CPU_direct], 0
-    jne .Lfault_ends_direct_calls_\name
+# The thread may call its handler directly, and has made no call now: then the lock is taken here,
+# and its release ends the direct calls.
+# Live: as where the lock is taken, cl = what the lock was.
+.Lfault_finds_lock_held_\name: cmp cl, {PAIR}
+    je .Lfault_ends_direct_calls_\name
     jmp .Lfault_slow_unlocked_\name
 
 # The pager has an FPU state, or is not in an open wait.
@@ -1111,7 +1141,7 @@ symbol \name, 64
     fault_path \pcids, \supervisor, 1
 
 # The slow path. All registers are saved. Live: nothing; the error code is on the kernel stack.
-.Lfault_slow_\name: mov byte ptr gs:[{CPU_LOCK}], 0
+.Lfault_slow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lfault_slow_unlocked_\name: mov edi, VECTOR_PF
     jmp user_exception
 .endm
