@@ -8,14 +8,19 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "ukl.h"
 #include "clock.h"
 
 #define REPETITIONS 5
 #define CALLS 2000
+#define EXECS 50
+/* The argument of a program that ends at once. */
+#define ENDS "ends"
 #define PAGES 500
 #define PAGE 4096
 #define STACK_PAGES 300
@@ -35,6 +40,12 @@ static void do_getppid(size_t size)
 {
 	(void)size;
 	getppid();
+}
+
+static void do_getpid(size_t size)
+{
+	(void)size;
+	getpid();
 }
 
 static void do_read(size_t size)
@@ -106,6 +117,61 @@ static void measure_stack(void)
 	printf("\n");
 }
 
+static void must(int done, const char *what)
+{
+	if (!done)
+		fail(what);
+}
+
+/* A byte to a child and back. The child is an ordinary process where the program is in the server. */
+static void measure_pipe(void)
+{
+	int there[2], back[2];
+	char byte = 0;
+
+	must(pipe(there) == 0 && pipe(back) == 0, "pipe");
+	if (fork() == 0) {
+		close(there[1]);
+		while (read(there[0], &byte, 1) == 1)
+			must(write(back[1], &byte, 1) == 1, "write");
+		_exit(0);
+	}
+	printf("pipe-round-trip");
+	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
+		uint64_t start = begun();
+
+		for (int i = 0; i < CALLS; i++)
+			must(write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1, "pipe");
+		printf(" %.1f", (double)(ended() - start) / CALLS);
+	}
+	printf("\n");
+	close(there[1]);
+	wait(NULL);
+}
+
+/* A child that executes this file, which then ends at once. */
+static void measure_exec(void)
+{
+	fflush(stdout);
+	for (int repetition = -1; repetition < REPETITIONS; repetition++) {
+		uint64_t start = begun();
+
+		for (int i = 0; i < EXECS; i++) {
+			if (fork() == 0) {
+				execl("/proc/self/exe", "calls", ENDS, NULL);
+				_exit(1);
+			}
+			wait(NULL);
+		}
+		if (repetition < 0)
+			printf("fork-exec");
+		else
+			printf(" %.1f", (double)(ended() - start) / EXECS);
+		fflush(stdout);
+	}
+	printf("\n");
+}
+
 static void open_all(void)
 {
 	socklen_t length = sizeof(address);
@@ -126,9 +192,12 @@ int main(int argc, char **argv)
 {
 	static const size_t sizes[] = { 1, 1024, 2048, 4096, LARGEST };
 
+	if (argc > 1 && strcmp(argv[1], ENDS) == 0)
+		return 0;
 	open_all();
 	if (argc > 1 && ukl_bypass(UKL_BYPASS_MOST) < 0)
 		fail(argv[1]);
+	measure_calls("getpid", 0, do_getpid);
 	measure_calls("getppid", 0, do_getppid);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		measure_calls("read", sizes[i], do_read);
@@ -137,5 +206,7 @@ int main(int argc, char **argv)
 	}
 	measure_faults();
 	measure_stack();
+	measure_pipe();
+	measure_exec();
 	return 0;
 }

@@ -88,7 +88,7 @@ static void l4_gate_open(struct file *file)
 	unsigned long gate = l4_gate_of(file);
 
 	if (gate && ukl_gate_open(gate, keel_entry ? l4_supervisor_gate : l4_bypass_gate,
-				  !keel_entry && IS_ENABLED(CONFIG_UKL_SHORTCUTS)))
+				  !keel_entry && UKL_HAS_SHORTCUTS))
 		force_fatal_sig(SIGSEGV);
 	if (keel_entry)
 		return;

@@ -30,7 +30,6 @@
 
 #ifndef __ASSEMBLY__
 
-#include <linux/sched.h>
 #include "host.h"
 
 /* How a call that bypasses goes to its function, or that it does not. */

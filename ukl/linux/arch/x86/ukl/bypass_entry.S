@@ -23,7 +23,6 @@
 #include "bypass.h"
 #include "host.h"
 
-	.code64
 	UKL_SECTION
 
 /*

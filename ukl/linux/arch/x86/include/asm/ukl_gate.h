@@ -14,6 +14,8 @@
 #include <linux/fs.h>
 #include <linux/uaccess.h>
 
+#define UKL_HAS_SHORTCUTS IS_ENABLED(CONFIG_UKL_SHORTCUTS)
+
 struct ukl_gate {
 	u64 entry;	/* the address of the entry, or 0 */
 	u64 shortcuts;	/* 1: the shortcuts of ukl.h are there */
