@@ -204,9 +204,9 @@ int main(int argc, char **argv)
 		measure_calls("write", sizes[i], do_write);
 		measure_calls("sendto-and-recvfrom", sizes[i], do_send_and_receive);
 	}
-	measure_faults();
-	measure_stack();
 	measure_pipe();
 	measure_exec();
+	measure_faults();
+	measure_stack();
 	return 0;
 }
