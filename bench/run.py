@@ -46,6 +46,7 @@ MEASUREMENTS = (
     ("packaged", "whole programs of Debian's"),
     ("tasks", "native tasks alone"),
     ("ukl", "applications in ring 0"),
+    ("placements", "the same programs in each place that they can have"),
     ("lines", "source lines and sizes"),
     ("share", "git in a shared directory"),
 )

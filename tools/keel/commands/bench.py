@@ -39,6 +39,7 @@ TASKS = "tasks"
 MEASURING = "bench"
 PACKAGED = "packaged"
 UKL = "ukl"
+PLACEMENTS = "placements"
 GROWTH = "growth"
 LINES = "lines"
 SHARE = "share"
@@ -63,23 +64,29 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     if not HELP.intersection(arguments):  # which needs nothing
         packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
-    if arguments[:1] == [UKL]:
-        program, arguments = program.with_name("ukl.py"), [*_for_ukl(settings, arguments[1:]), *arguments[1:]]
+    if arguments[:1] in ([UKL], [PLACEMENTS]):
+        told = _for_ukl(settings, arguments[1:], on_keel=arguments[0] == PLACEMENTS)
+        program, arguments = program.with_name(f"{arguments[0]}.py"), [*told, *arguments[1:]]
     if arguments[:1] in ([LINES], [PACKAGED], [GROWTH], [SHARE]):
         program, arguments = program.with_name(f"{arguments[0]}.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
 
-def _for_ukl(settings: Settings, arguments: Sequence[str]) -> list[str]:
-    """Arguments of bench/ukl.py: what ring 0 needs on Linux's command line, and the plugin that models cycles."""
+def _for_ukl(settings: Settings, arguments: Sequence[str], *, on_keel: bool) -> list[str]:
+    """Arguments of bench/ukl.py: what ring 0 needs on Linux's command line, and the plugin that models cycles.
+
+    bench/placements.py, which also runs on Keel, gets one more plugin for that.
+    """
     told = ["--line", " ".join(UKL_PARAMETERS)]
     if CYCLES not in arguments or HELP.intersection(arguments):
         return told
-    model = settings.build / "bench" / "ukl-model"
-    model.parent.mkdir(parents=True, exist_ok=True)
-    timing.write_model(model, [UKL_MACHINE], native=True)
-    _, plugin = qemu.plugin(plugins.build(settings, "timing"), f"model={model}", "part=on")
-    return [*told, "--plugin", plugin]
+    for option, native in (("--plugin", True), *([("--plugin-keel", False)] if on_keel else [])):
+        model = settings.build / "bench" / f"ukl-model{'' if native else '-keel'}"
+        model.parent.mkdir(parents=True, exist_ok=True)
+        timing.write_model(model, [UKL_MACHINE], native=native)
+        _, plugin = qemu.plugin(plugins.build(settings, "timing"), f"model={model}", "part=on")
+        told += [option, plugin]
+    return told
 
 
 def _kernel(settings: Settings, arguments: list[str]) -> int:
