@@ -3,7 +3,8 @@
 """Measures the same programs in each place that they can have, on the emulator's instruction clock.
 
 The programs are those of bench/ukl.py, with the same clients, built with the same musl: as ordinary ones, and with the gate of
-ukl/. With --cycles a plugin of the emulator models a processor's cycles in the same run. `./keel bench placements` calls `main()`.
+ukl/. With --cycles a plugin of the emulator models a processor's cycles in the same run. `./keel bench placements` calls
+`main()`.
 """
 
 import json
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ukl
-from ukl import CALLS, LIMIT_S, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, Settings, keel, unpacking
+from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, Settings, keel, unpacking
 
 APPLICATIONS = Settings().build / "ukl" / "applications"
 # Where the measured program is in the guest.
@@ -55,6 +56,12 @@ PROGRAMS = (CALLS, PARTIES, *SERVERS)
 LEFT_OUT = ("1024", "2048", "4096")
 
 
+# Rung to its rows.
+Ladder = dict[str, Figures]
+# A program without a gate and with it.
+Built = Mapping[bool, bytes]
+
+
 @dataclass(frozen=True)
 class Plugins:
     """The plugins that model cycles on native Linux and on Keel; or none."""
@@ -63,16 +70,14 @@ class Plugins:
     keel: str | None = None
 
 
-def build(program: Program) -> dict[bool, bytes]:
+def build(program: Program) -> Built:
     """A program with a gate and without."""
     keel("ukl", "build", "--ordinary", *program.build)
     keel("ukl", "build", *program.build)
     return {gate: (place / program.name).read_bytes() for gate, place in ((False, ORDINARY), (True, APPLICATIONS))}
 
 
-def measure_rung(
-    rung: Rung, program: Program, clock: Clock, built: Mapping[bool, bytes], more: Mapping[str, bytes]
-) -> tuple[Figures, Figures]:
+def measure_rung(rung: Rung, program: Program, clock: Clock, built: Built, more: Mapping[str, bytes]) -> tuple[Figures, Figures]:
     """The rows of a program in one place: instructions, and cycles if they are modelled."""
     asking = program.asking if rung.asks else ""
     if rung.unikernel is not None:
@@ -84,10 +89,6 @@ def measure_rung(
     words = program.command.replace("PROGRAM", PLACE) + asking
     options = [*rung.options, *(["--append", clock.line] if rung.native else [])]
     return clock.measured(["run", *options], f"{prepare} && {{ {words}; }}", data)
-
-
-# Rung to its rows.
-Ladder = dict[str, Figures]
 
 
 def measure(line: str, output: Path, plugins: Plugins, wanted: Collection[str]) -> tuple[Ladder, Ladder]:
