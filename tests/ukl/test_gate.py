@@ -8,7 +8,7 @@ from conftest import GRACE_S, LINUX, Result, keel
 from stub import LIMIT_S as STUB_LIMIT_S
 from stub import STACK, Stub, stopped
 from test_place import IRETQ_BYTES, KERNEL, LINT1, LOOP, RAX, RCX, STORE_NMI, execute, symbols
-from test_ukl import APPLICATIONS, CHECKS, GUEST, LIMIT_S, OPTIONS, SOURCES, WRONG_GATE
+from test_ukl import APPLICATIONS, CHECKS, GUEST, LIMIT_S, OPTIONS, SERVED, SOURCES, WRONG_GATE
 
 PLACED, ORDINARY, WRONG = "/run/placed", "/run/ordinary", "/run/wrong"
 INSIDE = ["--place", f"{PLACED}=server"]
@@ -62,6 +62,18 @@ def test_shortcuts_in_the_server() -> None:
     first, second, memory = result.output.splitlines()
     assert first.startswith("sockets: 100000 bytes right") and second == first.replace("sockets", "shortcuts")
     assert memory == "memory: 0 faults, given back"
+
+
+@pytest.mark.parametrize("processors", ["1", "2"])
+@pytest.mark.parametrize("name", SERVED)
+def test_a_server_in_the_server(name: str, processors: str) -> None:
+    """Debian's Redis and memcached, with the bypass and the shortcuts: all that they do in ring 0."""
+    result = keel("ukl", "build", "--app", name, timeout_s=3600)
+    assert result.status == 0, result.error
+    command = f"cp /mnt/{name} {PLACED} && python3 - {PLACED}; echo $?; dmesg | grep -c Oops"
+    words = ["run", *INSIDE, "--smp", processors, "--share", f"{APPLICATIONS}:/mnt", *GUEST, "--exec", command]
+    client = (SOURCES / f"{name}_client.py").read_bytes()
+    assert keel(*words, stdin=client, timeout_s=LIMIT_S + GRACE_S).output.splitlines() == [*SERVED[name], "0", "0"]
 
 
 # The last instructions of a call that bypasses, after which Linux does not look for work: their labels, and where work is done.
