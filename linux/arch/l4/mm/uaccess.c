@@ -422,12 +422,13 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 EXPORT_SYMBOL(__clear_user);
 
 /*
- * Returns the length of the string in n bytes, without its zero byte, or n if there is none. If
- * `to` is not NULL the string is copied with its zero byte. Each word is loaded once, copied and
- * then examined, because a thread on another processor may change the string meanwhile. The caller
- * is in a walk section.
+ * Returns the length of the string in n bytes, without its zero byte, or n if there is none. With
+ * `copy` the string is copied with its zero byte. Each word is loaded once, copied and then
+ * examined, because a thread on another processor may change the string meanwhile. The caller is in
+ * a walk section.
  */
-static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n)
+static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n,
+						    bool copy)
 {
 	const struct word_at_a_time constants = WORD_AT_A_TIME_CONSTANTS;
 	unsigned long length = 0, word, zeros;
@@ -435,7 +436,7 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 
 	for (; n - length >= sizeof(word); length += sizeof(word)) {
 		word = READ_ONCE(*(const unsigned long *)(from + length));
-		if (to)
+		if (copy)
 			*(unsigned long *)(to + length) = word;
 		if (has_zero(word, &zeros, &constants)) {
 			zeros = create_zero_mask(prep_zero_mask(word, zeros, &constants));
@@ -444,7 +445,7 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 	}
 	for (; length < n; length++) {
 		byte = READ_ONCE(from[length]);
-		if (to)
+		if (copy)
 			to[length] = byte;
 		if (!byte)
 			break;
@@ -454,10 +455,10 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 
 /*
  * Returns the length of a user's string without its zero byte, count if there is none within it, or
- * `fault`. If `to` is not NULL the string is copied.
+ * `fault`. With `copy` the string is copied.
  */
 static __always_inline long l4_user_string(char *to, const char __user *from, long count,
-					   long fault)
+					   long fault, bool copy)
 {
 	unsigned long address = (unsigned long)from, part, length;
 	const char *byte;
@@ -468,7 +469,7 @@ static __always_inline long l4_user_string(char *to, const char __user *from, lo
 		if (!byte)
 			return fault;
 		part = l4_part_of(address, count - done);
-		length = l4_string_part(to ? to + done : NULL, byte, part);
+		length = l4_string_part(to + done, byte, part, copy);
 		l4_walk_end();
 		done += length;
 		if (length < part)
@@ -481,14 +482,14 @@ static __always_inline long l4_user_string(char *to, const char __user *from, lo
 /* Returns the length without the zero byte, count if there is none within it, or -EFAULT. */
 long strncpy_from_user(char *to, const char __user *from, long count)
 {
-	return l4_user_string(to, from, count, -EFAULT);
+	return l4_user_string(to, from, count, -EFAULT, true);
 }
 EXPORT_SYMBOL(strncpy_from_user);
 
 /* Returns the length with the zero byte, 0 for a fault, or more than count if there is none. */
 long strnlen_user(const char __user *from, long count)
 {
-	return l4_user_string(NULL, from, count, -1) + 1;
+	return l4_user_string(NULL, from, count, -1, false) + 1;
 }
 EXPORT_SYMBOL(strnlen_user);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * x86's atomic operations, on the futex word in the direct map: `uaddr` points there meanwhile, and a
+ * x86's atomic operations, on the word in the direct map: `uaddr` points there meanwhile, and a
  * walk section keeps the page. Linux's futex code has disabled page faults and handles the fault
  * itself. It makes no other accesses in blocks, for which the two macros would not be right.
  */
