@@ -173,7 +173,7 @@ void destroy_context(struct mm_struct *mm)
 #define ENOUGH 16
 /* Ranges in one call of keel_unmap(). */
 #define RANGES 64
-#define USER_END (USER_PTRS_PER_PGD * PGDIR_SIZE)
+#define USER_END (PGD_KERNEL_START * PGDIR_SIZE)
 
 /*
  * Returns the first entry of a PMD table from *at on, or NULL, and sets *at to its address. The

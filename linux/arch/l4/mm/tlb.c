@@ -109,7 +109,7 @@ void l4_unmap_queue_empty(struct mm_struct *mm)
  * The flush: after it no processor uses an entry or table that was changed before. The caller is
  * not in a walk section and holds no lock that an interrupt handler takes.
  */
-void l4_unmap_flush(struct mm_struct *mm)
+void flush_tlb_mm(struct mm_struct *mm)
 {
 	/* A new generation is a plain store: walks that begin after this barrier see it. */
 	smp_mb();
@@ -147,11 +147,11 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	unsigned long to;
 
 	if (start != context->move_from || end - start != PMD_SIZE) {
-		l4_unmap_flush(mm);
+		flush_tlb_mm(mm);
 		return;
 	}
 	l4_tables_freed(mm);
-	l4_unmap_flush(mm);
+	flush_tlb_mm(mm);
 	spin_lock(&context->lock);
 	to = context->move_to;
 	WRITE_ONCE(context->move_to, 0);
@@ -249,7 +249,7 @@ pmd_t pmdp_collapse_flush(struct vm_area_struct *vma, unsigned long address, pmd
 
 	l4_tables_freed(vma->vm_mm);
 	l4_unmap_queue(vma->vm_mm, address, __pte(_PAGE_PSE), 0);
-	l4_unmap_flush(vma->vm_mm);
+	flush_tlb_mm(vma->vm_mm);
 	return old;
 }
 #endif

@@ -16,13 +16,11 @@
  * fault is mapped when the program goes on, so that the next copy does not fault.
  */
 #include <linux/export.h>
-#include <linux/futex.h>
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
-#include <asm/futex.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 #include <asm/walk.h>
@@ -424,12 +422,13 @@ unsigned long __clear_user(void __user *to, unsigned long n)
 EXPORT_SYMBOL(__clear_user);
 
 /*
- * Returns the length of the string in n bytes, without its zero byte, or n if there is none. If
- * `to` is not NULL the string is copied with its zero byte. Each word is loaded once, copied and
- * then examined, because a thread on another processor may change the string meanwhile. The caller
- * is in a walk section.
+ * Returns the length of the string in n bytes, without its zero byte, or n if there is none. With
+ * `copy` the string is copied with its zero byte. Each word is loaded once, copied and then
+ * examined, because a thread on another processor may change the string meanwhile. The caller is in
+ * a walk section.
  */
-static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n)
+static __always_inline unsigned long l4_string_part(char *to, const char *from, unsigned long n,
+						    bool copy)
 {
 	const struct word_at_a_time constants = WORD_AT_A_TIME_CONSTANTS;
 	unsigned long length = 0, word, zeros;
@@ -437,7 +436,7 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 
 	for (; n - length >= sizeof(word); length += sizeof(word)) {
 		word = READ_ONCE(*(const unsigned long *)(from + length));
-		if (to)
+		if (copy)
 			*(unsigned long *)(to + length) = word;
 		if (has_zero(word, &zeros, &constants)) {
 			zeros = create_zero_mask(prep_zero_mask(word, zeros, &constants));
@@ -446,7 +445,7 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 	}
 	for (; length < n; length++) {
 		byte = READ_ONCE(from[length]);
-		if (to)
+		if (copy)
 			to[length] = byte;
 		if (!byte)
 			break;
@@ -454,8 +453,12 @@ static __always_inline unsigned long l4_string_part(char *to, const char *from, 
 	return length;
 }
 
-/* Returns the length without the zero byte, count if there is none within it, or -EFAULT. */
-long strncpy_from_user(char *to, const char __user *from, long count)
+/*
+ * Returns the length of a user's string without its zero byte, count if there is none within it, or
+ * `fault`. With `copy` the string is copied.
+ */
+static __always_inline long l4_user_string(char *to, const char __user *from, long count,
+					   long fault, bool copy)
 {
 	unsigned long address = (unsigned long)from, part, length;
 	const char *byte;
@@ -464,9 +467,9 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 	while (done < count) {
 		byte = l4_user_byte(address, KEEL_FPAGE_READ);
 		if (!byte)
-			return -EFAULT;
+			return fault;
 		part = l4_part_of(address, count - done);
-		length = l4_string_part(to + done, byte, part);
+		length = l4_string_part(to + done, byte, part, copy);
 		l4_walk_end();
 		done += length;
 		if (length < part)
@@ -475,87 +478,20 @@ long strncpy_from_user(char *to, const char __user *from, long count)
 	}
 	return done;
 }
+
+/* Returns the length without the zero byte, count if there is none within it, or -EFAULT. */
+long strncpy_from_user(char *to, const char __user *from, long count)
+{
+	return l4_user_string(to, from, count, -EFAULT, true);
+}
 EXPORT_SYMBOL(strncpy_from_user);
 
 /* Returns the length with the zero byte, 0 for a fault, or more than count if there is none. */
 long strnlen_user(const char __user *from, long count)
 {
-	unsigned long address = (unsigned long)from, part, length;
-	const char *byte;
-	long done = 0;
-
-	while (done < count) {
-		byte = l4_user_byte(address, KEEL_FPAGE_READ);
-		if (!byte)
-			return 0;
-		part = l4_part_of(address, count - done);
-		length = l4_string_part(NULL, byte, part);
-		l4_walk_end();
-		done += length;
-		if (length < part)
-			return done + 1;
-		address += part;
-	}
-	return count + 1;
+	return l4_user_string(NULL, from, count, -1, false) + 1;
 }
 EXPORT_SYMBOL(strnlen_user);
-
-/*
- * Like l4_user_byte(), for the word of a futex. The walk section keeps the page during the atomic
- * operation. Linux's futex code has disabled page faults and handles the fault itself.
- */
-static u32 *l4_futex_word(u32 __user *uaddr)
-{
-	if (!access_ok(uaddr, sizeof(*uaddr)))
-		return NULL;
-	return l4_user_byte((unsigned long)uaddr, KEEL_FPAGE_WRITE);
-}
-
-static u32 l4_futex_result(int op, u32 old, u32 oparg)
-{
-	switch (op) {
-	case FUTEX_OP_SET:
-		return oparg;
-	case FUTEX_OP_ADD:
-		return old + oparg;
-	case FUTEX_OP_OR:
-		return old | oparg;
-	case FUTEX_OP_ANDN:
-		return old & ~oparg;
-	default:
-		return old ^ oparg;
-	}
-}
-
-/* Called with page faults disabled; 0, -EFAULT or -ENOSYS. */
-int arch_futex_atomic_op_inuser(int op, u32 oparg, int *oval, u32 __user *uaddr)
-{
-	u32 *word, old;
-
-	if (op < FUTEX_OP_SET || op > FUTEX_OP_XOR)
-		return -ENOSYS;
-	word = l4_futex_word(uaddr);
-	if (!word)
-		return -EFAULT;
-	old = READ_ONCE(*word);
-	while (!try_cmpxchg(word, &old, l4_futex_result(op, old, oparg)))
-		;
-	l4_walk_end();
-	*oval = old;
-	return 0;
-}
-
-/* Called with page faults disabled; 0 or -EFAULT. */
-int futex_atomic_cmpxchg_inatomic(u32 *uval, u32 __user *uaddr, u32 oldval, u32 newval)
-{
-	u32 *word = l4_futex_word(uaddr);
-
-	if (!word)
-		return -EFAULT;
-	*uval = cmpxchg(word, oldval, newval);
-	l4_walk_end();
-	return 0;
-}
 
 /*
  * Copies between kernel addresses of which one may be unmapped. Returns false if it was: the trap

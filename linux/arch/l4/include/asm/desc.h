@@ -9,7 +9,6 @@
 #define _ASM_X86_FIXMAP_H
 #define _ASM_X86_IRQ_VECTORS_H
 #define _ASM_X86_CPU_ENTRY_AREA_H
-#define __KERNEL_TSS_LIMIT 0
 struct cpu_entry_area { char gdt; };
 struct cpu_entry_area *get_cpu_entry_area(int cpu);
 void load_direct_gdt(int cpu);

@@ -5,9 +5,6 @@
 
 #include <linux/sched.h>
 
-/* Asked at the end of an exception only, and exceptions are served on tasks' stacks. */
-#define on_thread_stack() true
-
 /* A 32-bit system call has ended. */
 static inline void arch_exit_to_user_mode_prepare(struct pt_regs *regs, unsigned long work)
 {

@@ -127,6 +127,7 @@ DECLARE_PER_CPU(unsigned long, l4_timer);
 
 /* kernel/cpu.c */
 void l4_cpu_init(void);
+void get_model_name(struct cpuinfo_x86 *c);
 
 /* drivers/acpi.c */
 void l4_acpi_init(void);

@@ -7,45 +7,14 @@
 #ifndef _ASM_L4_PAGE_H
 #define _ASM_L4_PAGE_H
 
-#include <linux/const.h>
+#include <asm/page_types.h>
 
-#define PAGE_SHIFT 12
-#define PAGE_SIZE (_AC(1, UL) << PAGE_SHIFT)
-#define PAGE_MASK (~(PAGE_SIZE - 1))
-
-#define HPAGE_SHIFT 21
-#define HPAGE_SIZE (_AC(1, UL) << HPAGE_SHIFT)
-#define HUGETLB_PAGE_ORDER (HPAGE_SHIFT - PAGE_SHIFT)
 #define HAVE_ARCH_HUGETLB_UNMAPPED_AREA
-
-#define THREAD_SIZE_ORDER 2
-#define THREAD_SIZE (PAGE_SIZE << THREAD_SIZE_ORDER)
 
 #ifndef __ASSEMBLY__
 
-#include <linux/types.h>
 #include <linux/pfn.h>
-#include <keel/abi.h>
-
-#define PAGE_OFFSET ((unsigned long)KEEL_DIRECT_MAP)
-
-typedef struct { unsigned long pte; } pte_t;
-typedef struct { unsigned long pmd; } pmd_t;
-typedef struct { unsigned long pud; } pud_t;
-typedef struct { unsigned long pgd; } pgd_t;
-typedef struct { unsigned long pgprot; } pgprot_t;
-typedef struct page *pgtable_t;
-
-#define pte_val(x) ((x).pte)
-#define pmd_val(x) ((x).pmd)
-#define pud_val(x) ((x).pud)
-#define pgd_val(x) ((x).pgd)
-#define pgprot_val(x) ((x).pgprot)
-#define __pte(x) ((pte_t){ (x) })
-#define __pmd(x) ((pmd_t){ (x) })
-#define __pud(x) ((pud_t){ (x) })
-#define __pgd(x) ((pgd_t){ (x) })
-#define __pgprot(x) ((pgprot_t){ (x) })
+#include <asm/pgtable_types.h>
 
 /* Physical minus link address of the image. */
 extern unsigned long l4_image_offset;

@@ -3,45 +3,23 @@
 #ifndef _ASM_L4_PROCESSOR_H
 #define _ASM_L4_PROCESSOR_H
 
-#include <asm/page.h>
+/* x86's threads are not used, and all processors are alike. */
+#define thread_struct x86_thread_struct
+#define arch_thread_struct_whitelist x86_thread_struct_whitelist
+#include <x86/include/asm/processor.h>
 #include <asm/ptrace.h>
-#include <asm/segment.h>
-#include <asm/cpufeatures.h>
-#include <asm/desc_defs.h>
-#include <asm/fpu/types.h>
-#include <asm/vdso/processor.h>
-#include <uapi/asm/processor-flags.h>
-#include <uapi/asm/sigcontext.h>
-#include <linux/cache.h>
-#include <linux/math64.h>
-#include <linux/personality.h>
+#undef thread_struct
+#undef arch_thread_struct_whitelist
+#undef cpu_data
+#undef INIT_THREAD
+#undef task_pt_regs
+#undef GET_TSC_CTL
+#undef SET_TSC_CTL
 
-struct task_struct;
-struct perf_event;
-struct io_bitmap;
-/* Only x86's headers name these. */
-struct math_emu_info;
-struct x86_hw_tss;
-struct keel_frame;
-
-/* The fields that x86's headers and files expect of the type of this name. */
-struct cpuinfo_x86 {
-	__u8 x86, x86_vendor, x86_model, x86_stepping;
-	__u32 x86_capability[NCAPINTS + NBUGINTS];
-	__u8 x86_phys_bits;
-	int x86_cache_alignment;
-	char x86_vendor_id[16];
-	char x86_model_id[64];
-};
-
-extern struct cpuinfo_x86 boot_cpu_data;
 #define cpu_data(cpu) boot_cpu_data
 
-#define HBP_NUM 4
 #define L4_DR7 (HBP_NUM + 1)			/* after dr6 */
 #define L4_DEBUG_REGISTERS (L4_DR7 + 1)
-#define IO_BITMAP_BYTES 8192
-#define IO_BITMAP_LONGS (IO_BITMAP_BYTES / sizeof(long))
 #define L4_NO_CPU UINT_MAX
 
 /* How the server loop has to resume an lthread (kernel/dispatch.c). */
@@ -85,37 +63,11 @@ struct thread_struct {
 extern struct keel_frame l4_init_frame;
 #define INIT_THREAD { .frame = &l4_init_frame }
 
-#define TASK_SIZE_MAX ((1UL << 47) - PAGE_SIZE)
-#define DEFAULT_MAP_WINDOW TASK_SIZE_MAX
-#define IA32_PAGE_OFFSET (current->personality & ADDR_LIMIT_3GB ? 0xc0000000 : 0xffffe000)
-#define TASK_SIZE_OF(task) \
-	(test_tsk_thread_flag(task, TIF_ADDR32) ? IA32_PAGE_OFFSET : TASK_SIZE_MAX)
-#define TASK_SIZE TASK_SIZE_OF(current)
-#define TASK_SIZE_LOW TASK_SIZE
-#define __TASK_UNMAPPED_BASE(size) PAGE_ALIGN((size) / 3)
-#define TASK_UNMAPPED_BASE __TASK_UNMAPPED_BASE(TASK_SIZE)
-#define STACK_TOP TASK_SIZE
-#define STACK_TOP_MAX TASK_SIZE_MAX
-
 #define task_pt_regs(task) ((struct pt_regs *)&(task)->thread.frame->r15)
-#define KSTK_EIP(task) (task_pt_regs(task)->ip)
 #define KSTK_ESP(task) (task_pt_regs(task)->sp)
 
 /* The time stamp counter cannot be made to fault. */
 #define GET_TSC_CTL(address) put_user(PR_TSC_ENABLE, (unsigned int __user *)(address))
 #define SET_TSC_CTL(mode) ((mode) == PR_TSC_ENABLE ? 0 : -EINVAL)
-
-#define HAVE_ARCH_PICK_MMAP_LAYOUT
-#define HAVE_ARCH_UNMAPPED_AREA
-#define HAVE_ARCH_UNMAPPED_AREA_TOPDOWN
-
-unsigned long __get_wchan(struct task_struct *task);
-void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp);
-
-static inline void native_cpuid(unsigned int *eax, unsigned int *ebx,
-				unsigned int *ecx, unsigned int *edx)
-{
-	asm volatile("cpuid" : "+a" (*eax), "=b" (*ebx), "+c" (*ecx), "=d" (*edx));
-}
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The generic gathering of freed pages: they are freed after the flush. */
+/* The generic gathering of freed pages and tables: they are freed after the flush. */
 #ifndef _ASM_L4_TLB_H
 #define _ASM_L4_TLB_H
 
@@ -7,6 +7,7 @@
 struct mmu_gather;
 static inline void tlb_flush(struct mmu_gather *tlb);
 
+#include <linux/pagemap.h>
 #include <asm/tlbflush.h>
 #include <asm-generic/tlb.h>
 
@@ -14,7 +15,24 @@ static inline void tlb_flush(struct mmu_gather *tlb)
 {
 	if (tlb->freed_tables)
 		l4_tables_freed(tlb->mm);
-	l4_unmap_flush(tlb->mm);
+	flush_tlb_mm(tlb->mm);
+}
+
+static inline void __pte_free_tlb(struct mmu_gather *tlb, pgtable_t table, unsigned long address)
+{
+	pgtable_pte_page_dtor(table);
+	tlb_remove_page(tlb, table);
+}
+
+static inline void __pmd_free_tlb(struct mmu_gather *tlb, pmd_t *table, unsigned long address)
+{
+	pgtable_pmd_page_dtor(virt_to_page(table));
+	tlb_remove_page(tlb, virt_to_page(table));
+}
+
+static inline void __pud_free_tlb(struct mmu_gather *tlb, pud_t *table, unsigned long address)
+{
+	tlb_remove_page(tlb, virt_to_page(table));
 }
 
 #endif

@@ -11,7 +11,6 @@
 #include <asm/percpu.h>
 
 void l4_unmap_queue_empty(struct mm_struct *mm);
-void l4_unmap_flush(struct mm_struct *mm);
 void l4_tables_freed(struct mm_struct *mm);
 bool l4_note_move(struct mm_struct *mm, unsigned long from, unsigned long to);
 void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end);
@@ -66,8 +65,12 @@ static inline void l4_map_end(void)
 }
 
 /* These are for user memory. mm/vmalloc.c maps and unmaps the kernel's pages itself. */
-#define flush_tlb_mm(mm) l4_unmap_flush(mm)
-#define flush_tlb_page(vma, address) l4_unmap_flush((vma)->vm_mm)
+void flush_tlb_mm(struct mm_struct *mm);
+
+static inline void flush_tlb_page(struct vm_area_struct *vma, unsigned long address)
+{
+	flush_tlb_mm(vma->vm_mm);
+}
 
 static inline void flush_tlb_range(struct vm_area_struct *vma, unsigned long start,
 				   unsigned long end)
@@ -75,7 +78,7 @@ static inline void flush_tlb_range(struct vm_area_struct *vma, unsigned long sta
 	if (unlikely(READ_ONCE(vma->vm_mm->context.move_to)))
 		l4_flush_moved(vma->vm_mm, start, end);
 	else
-		l4_unmap_flush(vma->vm_mm);
+		flush_tlb_mm(vma->vm_mm);
 }
 
 static inline void flush_tlb_all(void) { }
