@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A program in the task of Linux itself, run by the server threads (docs/placements.md)."""
 
+import signal
+
 import pytest
 from conftest import GUEST_DIRECTORY, Result, run_in_tests, together
 
@@ -38,6 +40,13 @@ def test_a_program_in_the_server(processors: int) -> None:
     command = f"cp place other && ./place inside ./other {LINUX_IMAGE} && ./other inside ./place {LINUX_IMAGE}"
     result = inside(command, PLACE, processors=processors)
     assert (result.status, result.output) == (0, SEEN.format(1) + SEEN.format(0).replace("other 0", "other 1"))
+
+
+def test_32_bit_code_is_its_end() -> None:
+    """It goes to a 32-bit code segment, as a process may, and ends by a signal; Linux goes on."""
+    result = inside("./place narrow; echo $?; cp place other; ./other narrow", PLACE)
+    jump, frame = int(signal.SIGTRAP), int(signal.SIGTRAP)
+    assert result.output == f"139\njump {jump} frame {frame} return 0 level 3 ended by {jump}\n", result.error
 
 
 # The checks that set a base of gs, which is Linux's there: its own `wrgsbase` is the end of Linux.

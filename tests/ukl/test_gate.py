@@ -77,7 +77,7 @@ def test_a_server_in_the_server(name: str, processors: str) -> None:
 
 
 # The last instructions of a call that bypasses, after which Linux does not look for work: their labels, and where work is done.
-LEAVING = [("ukl_leaf_test", "ukl_leaf_end", "ukl_leaf_work"), ("ukl_bypass_leaving", "ukl_bypass_end", "ukl_bypass_work")]
+LEAVING = [("ukl_leaf_leaving", "ukl_leaf_end", "ukl_leaf_work"), ("ukl_bypass_leaving", "ukl_bypass_end", "ukl_bypass_work")]
 # The program's address in the saved registers, which the stack pointer names until the last instruction, and a jump's size.
 SAVED_ADDRESS, JUMP_BYTES = 16 * 8, 2
 # The loop lasts longer than the time between two of the program's signals.
@@ -110,7 +110,7 @@ def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp
         assert stub.ask("Qqemu.sstep=1") == "OK"
         for place in places:
             stub.run_to(place)
-            last = place == places[-1] or first == "ukl_leaf_test"
+            last = place == places[-1] or first == "ukl_leaf_leaving"
             back = stub.register(RCX) if last else stub.word(stub.register(STACK) + SAVED_ADDRESS)
             monitor.ask("inject-nmi")
             stub.run_to(nmi)

@@ -11,7 +11,7 @@
 //! transfer.rs takes over a message with map items or strings: it is preemptible, and completes
 //! both calls.
 
-use crate::arch::{clock, cpu::cpu, switch::FLAGS_FIXED, switch::NO_CALL};
+use crate::arch::{clock, cpu::cpu, switch::FLAGS_FIXED, switch::NO_CALL, tables};
 use crate::ipc::{fault, kernel_object, transfer};
 use crate::object::{clan, clan::Nearest, task, thread::*};
 use crate::sched::{self, wake};
@@ -73,8 +73,9 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
     let tag = Tag(caller.frame().si.get());
     Error::Invalid.when(tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS)?;
     if receiver == caller {
-        // Map items, and nothing else: in its own space.
+        // Its map items, in its own space.
         Error::Invalid.when(tag.maps() == 0 || tag.strings() > 0)?;
+        Error::Timeout.when(flags & IPC_ANSWER != 0)?;
         return transferred(transfer::to_itself(caller));
     }
     Error::Invalid.when(tag.strings() > 0 && !transfer::take_strings(caller, tag.strings()))?;
@@ -440,10 +441,13 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 /// The running thread's kernel-generated message is for itself: it gets that as if it had received
 /// it, with its registers, and goes on at its entry for upcalls.
 pub fn call_up(thread: Ref<Thread>) {
+    // So that the tag has no mark of a redirection.
     thread.fault_target.set(thread.id);
     write_kernel_message(thread, thread);
     let frame = thread.frame();
     frame.ip.set(thread.dispatch.get());
+    // It may have been in 32-bit code.
+    frame.cs.set(tables::USER_CS as u64);
     frame.flags.set(FLAGS_FIXED);
     frame.orig_ax.set(NO_CALL);
 }

@@ -26,7 +26,7 @@
 //!
 //! A pager's reply with map items is a transfer too, but one-sided: the faulter stays Faulted, and
 //! learns nothing of an error, because it made no call that could return one. The pager gets the
-//! error, and may reply again.
+//! error, and may reply again. So are map items to oneself (`Role::Alone`), which have no partner.
 //!
 //! Interrupts are off for at most one of these: `PAGES_AT_ONCE` small pages of a pager's reply; one
 //! item of `at_once`; one other map item, in which `space::map` has preemption points by what its

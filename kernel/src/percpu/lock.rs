@@ -35,7 +35,8 @@ use core::{hint::spin_loop, mem::offset_of, ptr};
 pub const FREE: u8 = 0;
 /// A CPU holds it.
 pub const HELD: u8 = 1;
-/// It is free, and its CPU makes direct calls: whoever takes it ends them (direct.rs).
+/// It is free, and its CPU makes direct calls: whoever takes it ends them (direct.rs), except
+/// for that CPU's own fast paths.
 pub const PAIR: u8 = 2;
 
 object! {

@@ -11,6 +11,8 @@
 int main(void)
 {
 	OFFSET(TASK_KSP, task_struct, thread.ksp);
+	OFFSET(TASK_RESUME_ACTION, task_struct, thread.resume_action);
+	DEFINE(L4_RESUME_MAPPINGS, L4_RESUME_MAPPINGS);
 	OFFSET(TASK_LOADED, task_struct, thread.loaded);
 	OFFSET(TASK_FPU_STALE, task_struct, thread.fpu.stale);
 	OFFSET(TASK_TI_flags, task_struct, thread_info.flags);

@@ -199,13 +199,6 @@ static bool l4_forwarded_syscall(struct pt_regs *regs, const struct keel_message
 	return true;
 }
 
-/* A program in supervisor mode was at its gate: it makes the call by its instruction instead. */
-static void l4_left_gate(struct pt_regs *regs)
-{
-	if (regs->ip == (unsigned long)l4_supervisor_gate)
-		regs->ip = regs->cx - LEN_SYSCALL;
-}
-
 /*
  * Serves a message that is no system call: a fault, an exception, or a trigger, which only exits.
  */

@@ -39,7 +39,7 @@ DEFINE_STATIC_KEY_FALSE(l4_inside_used);
 static struct mm_struct *l4_inside_mm;
 
 extern const char l4_inside_leaving[], l4_inside_leaving_end[];
-extern const char ukl_leaf_test[], ukl_leaf_end[], ukl_bypass_leaving[], ukl_bypass_end[];
+extern const char ukl_leaf_leaving[], ukl_leaf_end[], ukl_bypass_leaving[], ukl_bypass_end[];
 asmlinkage void l4_inside_stay(void);
 asmlinkage void l4_inside_left(void);
 asmlinkage void l4_inside_upcall(void);
@@ -70,6 +70,22 @@ void l4_inside_end(struct mm_struct *mm)
 	mm->context.inside = false;
 	l4_fpu_disown();
 	smp_store_release(&l4_inside_mm, NULL);
+}
+
+/*
+ * Returns true if the current process is at a gate, before its call has begun, and cannot use it: a
+ * program in supervisor mode was interrupted there, or a forked child of a program in the server
+ * has read its gate before that was closed. It makes the call by its instruction.
+ */
+bool l4_left_gate(struct pt_regs *regs)
+{
+	const void *ip = (const void *)regs->ip;
+	bool there = current->mm->context.supervisor ? ip == l4_supervisor_gate :
+		     ip == l4_bypass_gate || ip == l4_inside_gate;
+
+	if (there)
+		regs->ip = regs->cx - LEN_SYSCALL;
+	return there;
 }
 
 /* Loads the current thread's fs base from its frame. */
@@ -139,7 +155,7 @@ static bool l4_bypass_stop(struct keel_frame *frame, struct pt_regs *regs)
 {
 	if (!IS_ENABLED(CONFIG_UKL_BYPASS))
 		return false;
-	if (l4_inside_between(frame->ip, ukl_leaf_test, ukl_leaf_end)) {
+	if (l4_inside_between(frame->ip, ukl_leaf_leaving, ukl_leaf_end)) {
 		frame->ip = (unsigned long)ukl_leaf_work;
 	} else if (l4_inside_between(frame->ip, ukl_bypass_leaving, ukl_bypass_end)) {
 		frame->sp = (unsigned long)regs;

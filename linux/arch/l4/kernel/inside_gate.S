@@ -3,10 +3,10 @@
  * How a program in the server's own task (kernel/inside.c) leaves Linux and comes back. The server
  * thread itself runs it: gs is Linux's all the time, and the stack that Linux had is in
  * l4_inside_ksp. Interrupts are soft-masked on both sides, while l4_waiting says that the program
- * runs (kernel/irq.c). What comes while the program runs is an upcall. Between l4_inside_leaving and
- * l4_inside_leaving_end it is a message to the trap reflector (hypercall/reflector.c), which makes
- * the thread go on at l4_inside_stay or, after a single step, l4_inside_left. Registers are loaded and
- * saved with their struct pt_regs as the stack: nothing else uses a stack meanwhile.
+ * runs (kernel/irq.c). What comes while the program runs is an upcall. Between l4_inside_leaving
+ * and l4_inside_leaving_end it is a message to the trap reflector (hypercall/reflector.c), which
+ * makes the thread go on at l4_inside_stay or, after a single step, l4_inside_left. Registers are
+ * loaded and saved with their struct pt_regs as the stack: nothing else uses a stack meanwhile.
  */
 #include <linux/linkage.h>
 #include <asm/asm-offsets.h>
@@ -116,10 +116,11 @@ SYM_CODE_END(l4_supervisor_gate)
 SYM_DATA_START(l4_stub_template)
 	.quad	0		/* the address of the next instruction */
 	movl	$0, %eax	/* what was before the system call */
-1:	cmpq	$0, L4_STUBS
+1:	movq	L4_STUBS, %r11
+	testq	%r11, %r11
 	je	3f
 	leaq	2f(%rip), %rcx
-	jmp	*L4_STUBS
+	jmp	*%r11
 	jmp	1b		/* a restarted call begins here, two bytes early */
 2:	.skip	6, 0x90		/* what was after it */
 	jmp	*4f(%rip)

@@ -30,6 +30,7 @@
 #include <asm/l4.h>
 #include <asm/nops.h>
 #include <asm/text-patching.h>
+#include <asm/ukl_gate.h>
 #include <asm/unaligned.h>
 
 #define LEN_MOV 5		/* mov $constant, %eax */
@@ -46,9 +47,9 @@
 struct l4_stub {
 	unsigned long code;		/* address of `before` */
 	u8 before[LEN_MOV];
-	u8 call[27];
+	u8 call[25];
 	u8 after[LEN_CMP_RAX];
-	u8 rest[10];
+	u8 rest[12];
 	unsigned long back;
 } __packed;
 static_assert(sizeof(struct l4_stub) == L4_STUB_SIZE);
@@ -122,17 +123,22 @@ void l4_stubs_begin(void)
 }
 
 /*
- * A forked child begins to run outside of the server: closes its gate, unless it has unmapped its
- * stubs. If that fails for want of memory, its next call by the gate is its end.
+ * A forked child begins to run outside of the server: closes its gate, unless it has put something
+ * else there. Otherwise, and if that fails, l4_left_gate() serves its calls by the gate.
  */
 void l4_gate_close(void)
 {
-	unsigned long gate = current->mm->context.gate;
-	const unsigned long closed = 0;
+	struct ukl_gate __user *own = (void __user *)current->mm->context.gate;
+	const struct ukl_gate closed = { };
+	u64 entry;
 
+	if (current->mm->context.gate != L4_STUBS) {
+		if (!get_user(entry, &own->entry) && entry == (unsigned long)l4_bypass_gate)
+			copy_to_user(own, &closed, sizeof(closed));
+	} else if (l4_stubs_are_mapped()) {
+		l4_stub_write(L4_STUBS, &closed.entry, sizeof(closed.entry));
+	}
 	current->mm->context.gate = 0;
-	if (gate != L4_STUBS || l4_stubs_are_mapped())
-		l4_stub_write(gate, &closed, sizeof(closed));
 }
 
 /* Returns true if some bytes of the code, from `base` on, may be a jump to the address. */

@@ -179,7 +179,7 @@ static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned 
 retry:
 	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
 	if (!vma)
-		return l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
+		return !l4_left_gate(regs) && l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 	if (l4_vma_forbids(vma, right)) {
 		mmap_read_unlock(mm);
 		return l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);

@@ -2,8 +2,8 @@
 /*
  * The server's own mappings outside the direct map: the vmalloc area, modules and device memory.
  * After Linux changes kernel page tables it passes the range to arch_sync_kernel_mappings(), which
- * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by messages of
- * the server thread to itself, whose items are pages of the direct map; device pages come from
+ * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by messages
+ * of the server thread to itself, whose items are pages of the direct map; device pages come from
  * sigma0.
  *
  * The pager thread is an lthread on the first processor, the pager, handler and partner of the
@@ -77,8 +77,8 @@ void __init l4_pager_init(void)
 }
 
 /*
- * Maps what the request has into the server's space. Called with l4_pager_lock held. If kmem is used
- * up for the mappings, it is reclaimed as long as that helps.
+ * Maps what the request has into the server's space. Called with l4_pager_lock held. If kmem is
+ * used up for the mappings, it is reclaimed as long as that helps.
  */
 static void l4_map_kernel_pages(void)
 {

@@ -2,10 +2,11 @@
 /*
  * The bypass (bypass_entry.S) of a program in the server: what differs from native Linux, whose
  * macros of the same names (ukl/linux/arch/x86/ukl/host.h) say what each does. gs is Linux's all
- * the time, interrupts are soft-masked, and the saved registers are not on the stack
- * (kernel/inside_gate.S). Where a trigger comes after what it says was looked at for the last time,
- * l4_inside_reflect() makes the thread do its work: from ukl_leaf_test to ukl_leaf_end, and from
- * ukl_bypass_leaving to ukl_bypass_end.
+ * the time, and the saved registers are not on the stack (kernel/inside_gate.S). Interrupts are
+ * soft-masked from UKL_TO_STACK on, where l4_waiting becomes 0, until it is L4_WAITING_INSIDE again
+ * (kernel/irq.c); before that, in the gate, their handlers run. Where a trigger comes after what it
+ * says was looked at for the last time, l4_inside_reflect() makes the thread do its work: from
+ * ukl_leaf_leaving to ukl_leaf_end, and from ukl_bypass_leaving to ukl_bypass_end.
  */
 #ifndef _UKL_HOST_H
 #define _UKL_HOST_H
@@ -22,6 +23,7 @@
 .endm
 
 .macro UKL_TO_STACK
+	movq	$0, %gs:l4_waiting
 	movq	%gs:l4_inside_ksp, %rsp
 .endm
 
@@ -29,7 +31,6 @@
 	movq	%rsp, %r11
 	UKL_TO_STACK
 	pushq	%r11
-	movq	$0, %gs:l4_waiting
 	movq	$ARCH_IRQ_ENABLED, %gs:l4_irq_off
 	cmpq	$0, %gs:l4_irq_pending
 	jne	.Lreplay_\@
@@ -60,6 +61,8 @@
 	movq	%rdx, %rsp
 	testl	$L4_EXIT_WORK, TASK_TI_flags(%rcx)
 	jnz	\work
+	cmpl	$L4_RESUME_MAPPINGS, TASK_RESUME_ACTION(%rcx)
+	je	\work
 	cmpq	$0, TASK_LOADED(%rcx)
 	je	\work
 	cmpb	$0, TASK_FPU_STALE(%rcx)
@@ -78,7 +81,10 @@ SYM_INNER_LABEL(ukl_bypass_leaving, SYM_L_GLOBAL)
 
 .macro UKL_LEAVE_LEAF work
 	movq	%gs:current_task, %r11
-SYM_INNER_LABEL(ukl_leaf_test, SYM_L_GLOBAL)
+SYM_INNER_LABEL(ukl_leaf_leaving, SYM_L_GLOBAL)
+	movq	$L4_WAITING_INSIDE, %gs:l4_waiting
+	cmpq	$0, %gs:l4_irq_pending
+	jne	\work
 	testl	$L4_EXIT_WORK, TASK_TI_flags(%r11)
 	jnz	\work
 .endm

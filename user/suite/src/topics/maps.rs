@@ -12,7 +12,7 @@ use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::{AREA_DEFAULT, AREA_FRAMES, AREA_UTCBS, MAP_GRANT};
 use keel_l4::abi::MapItem;
 use keel_l4::call::Failure;
-use keel_l4::ipc::{call, receive, send, wait, Message, Timeout};
+use keel_l4::ipc::{answer_fault, call, receive, send, wait, Message, Timeout};
 use keel_l4::{mapping, mapping::unmap, sigma0, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -115,6 +115,8 @@ fn to_oneself() -> Outcome {
     map_in_own_space(&[item(to | MAP_GRANT, one(from + 2 * PAGE, FPAGE_RWX))])?;
     same!("a grant moves it", (peek(to), fault_at(from + 2 * PAGE)?), (72, 0));
     refused!("no items", send(utcb::my_id(), Message::label(0), Timeout::Zero), Send Invalid);
+    let answer = Message::label(0).with_maps(&items);
+    refused!("only an answer", answer_fault(utcb::my_id(), answer), Send Timeout);
     let words = Message::new(0, &[1]).with_maps(&[item(to, one(from, FPAGE_RWX))]);
     send(utcb::my_id(), words, Timeout::Zero)?;
     same!("with words: the items", peek(to), 70);

@@ -385,6 +385,18 @@ extern "C" fn undefined(_: u64) -> ! {
     unsafe { core::arch::asm!("ud2", options(noreturn)) }
 }
 
+/// Goes to 32-bit code, which raises #UD there.
+extern "C" fn narrow(_: u64) -> ! {
+    // SAFETY: the thread goes on elsewhere.
+    unsafe {
+        core::arch::asm!("lea rax, [rip + 2f]", "push {cs}", "push rax", "mov dword ptr [rsp + 4], {cs}",
+            "jmp fword ptr [rsp]", "2: ud2", cs = const USER_CS32, options(noreturn))
+    }
+}
+
+/// The selector of 32-bit code.
+const USER_CS32: u64 = 0x23;
+
 /// UD2: the entry's registers become a message to the worker.
 const UNDEFINED: u64 = 0x0b0f;
 
@@ -429,6 +441,7 @@ fn upcalls() -> Outcome {
         (calls_of_another_system as Main, 0, true, 0, (KIND_SYSCALL, GATE_SYSCALL, ANOTHER_SYSTEMS)),
         (writes, unmapped, true, 0, (KIND_PAGE_FAULT, FPAGE_WRITE, unmapped)),
         (undefined, 0, false, 0, (KIND_EXCEPTION, 6, 0)),
+        (narrow, 0, true, 0, (KIND_EXCEPTION, 6, 0)),
         (undefined, 0, true, EX_TRIGGER, (KIND_TRIGGER, 0, 0)),
     ] {
         let id = Spawn::watched(main, argument).create()?;

@@ -9,7 +9,8 @@
 # - a page fault to a pager in an open wait (page_fault_path),
 # - on a uniprocessor (UP), a pager's reply with pages, which Rust maps (reply_path).
 # Every other case goes to the slow path in Rust, which serves all cases. The outcome is the same:
-# the suite runs with the fast paths and without them (`nofast` on the command line).
+# the suite runs with the fast paths and without them (`nofast` on the command line). Only a thread
+# with an entry for upcalls sees a difference, as docs/abi.md says: fast paths do not know of that.
 #
 # Each path checks first and writes no state of a thread or CPU that the slow path would see. At
 # POINT OF NO RETURN all checks have passed; below it nothing can fail.
@@ -693,8 +694,8 @@
     or rax, [rbp + FRAME_gs_base]
     shr rax, HALF_SHIFT
     jnz .Lslow_up_\name
-    # The pages can be mapped at once (transfer.rs: map_answer). If not, the slow path maps all of them:
-    # those that are mapped by then, too.
+    # The pages can be mapped at once (transfer.rs: map_answer). If not, the slow path maps all of
+    # them: those that are mapped by then, too.
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
     mov rdx, [rsp + THREAD_utcb]

@@ -23,7 +23,7 @@
 enum keel_lthread {
 	KEEL_SERVER,				/* runs Linux */
 	KEEL_IRQ_THREAD = KEEL_SERVER + NR_CPUS,	/* receives interrupts, above the server */
-	KEEL_PAGER = KEEL_IRQ_THREAD + NR_CPUS,	/* pager thread: maps kernel pages to the server */
+	KEEL_PAGER = KEEL_IRQ_THREAD + NR_CPUS,	/* pager thread, of native lthreads */
 	KEEL_REFLECTOR,				/* trap reflectors, for the server's own faults */
 };
 

@@ -47,6 +47,7 @@ const char *l4_inside_begin(struct mm_struct *mm);
 void l4_inside_end(struct mm_struct *mm);
 asmlinkage void l4_inside_gate(void);
 asmlinkage void l4_bypass_gate(void);
+bool l4_left_gate(struct pt_regs *regs);
 void l4_inside_take(void);
 bool l4_inside_load(void);
 void l4_inside_load_base(void);

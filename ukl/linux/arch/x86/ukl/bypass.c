@@ -55,7 +55,7 @@ static __always_inline long ukl_number(struct pid *pid)
 	return here->ns == ns ? here->nr : 0;
 }
 
-/* As ukl_leaf requires; interrupts are off, which makes them RCU readers. */
+/* As ukl_leaf requires; interrupts are off or soft-masked, which makes them RCU readers. */
 #define LEAF static noinstr __attribute__((no_caller_saved_registers)) long
 
 LEAF ukl_getpid(void)

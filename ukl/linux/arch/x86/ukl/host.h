@@ -37,7 +37,7 @@
 	movq	%rsp, \register
 .endm
 
-/* Back to the saved registers, with interrupts off; to `work` if the thread has any. rax is kept. */
+/* Back to the saved registers, with interrupts off; to `work` if there is any. rax is kept. */
 .macro UKL_END work
 	cli
 	movq	PER_CPU_VAR(current_task), %rcx

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The gate of a program that is linked with ukl/'s libc: two words of its memory, which who executes
- * it fills in. Its system calls jump to the first one, or are the instruction if that is 0. So one
- * file is an ordinary process, an application in ring 0 and a program in the server on Keel.
+ * The gate of a program that is linked with ukl/'s libc: two words of its memory, which who
+ * executes it fills in. Its system calls jump to the first one, or are the instruction if that is
+ * 0. So one file is an ordinary process, an application in ring 0 and a program in the server on
+ * Keel.
  *
  * A note in the file says where they are: they are the note's own description (ukl/libc/note.s).
  * No other note can be written to, so it has a segment of its own.
