@@ -14,8 +14,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from keel.arguments import Parser
+from keel.config import Settings
+
 import ukl
-from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, Settings, keel, unpacking
+from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, keel, unpacking
 
 APPLICATIONS = Settings().build / "ukl" / "applications"
 # Where the measured program is in the guest.
@@ -124,7 +127,7 @@ def table(ladder: Ladder, unit: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Measure, write and print."""
-    parser = ukl.Parser(prog="keel bench placements", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = Parser(prog="keel bench placements", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--output", type=Path, default=Settings().build / "bench", help="where to write the figures (%(default)s)"
     )

@@ -123,7 +123,7 @@ static void must(int done, const char *what)
 		fail(what);
 }
 
-/* A byte to a child and back. The child is an ordinary process where the program is in the server. */
+/* A byte to a child and back. It is an ordinary process where the program is in the server. */
 static void measure_pipe(void)
 {
 	int there[2], back[2];

@@ -2,10 +2,10 @@
 # Included before every assembler source of an application and its libc. It
 # replaces instructions of ring 3 by what is right in ring 0, too.
 
-# The system call: a jump through the gate (note.s), or the instruction if that is 0. As
-# with the instruction, rcx and r11 are lost, and no stack is used, so code may keep data
-# below its stack pointer. By a jump the flags are lost, too. The gate is read once: in a
-# signal handler a child may be forked whose gate is closed. A restarted call begins two bytes before the
+# The system call: a jump through the gate (note.s), or the instruction if that is 0. As with
+# the instruction, rcx and r11 are lost, and no stack is used, so code may keep data below its
+# stack pointer. By a jump the flags are lost, too. The gate is read once: in a signal handler
+# a child may be forked whose gate is closed. A restarted call begins two bytes before the
 # place where it returns to: at the instruction, which also works in ring 0.
 	.macro	syscall
 	mov	ukl_gate(%rip), %r11

@@ -4,10 +4,10 @@
 //!
 //! Owns the contents of these messages and the choice of the receiver; ipc.rs sends them. The
 //! thread is blocked until the reply. A native thread in the lower half that has an entry for
-//! upcalls gets the message itself, and goes on there. Every function runs with all CPU locks held and interrupts
-//! off. `thread` is the current thread of this CPU in the functions that entry/mod.rs, syscall.rs
-//! and leave.rs call, except `set_preempter`. The fast paths in fast.s compose the same messages
-//! for page faults and alien threads' system calls.
+//! upcalls gets the message itself, and goes on there. Every function runs with all CPU locks held
+//! and interrupts off. `thread` is the current thread of this CPU in the functions that
+//! entry/mod.rs, syscall.rs and leave.rs call, except `set_preempter`. The fast paths in fast.s
+//! compose the same messages for page faults and alien threads' system calls.
 
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
 use crate::arch::{clock, cpu, print::log, switch};
@@ -38,8 +38,8 @@ pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
     // A pending trigger must not wait for a pager that is not the handler: it is taken first, and
     // the thread faults again when it resumes.
     if !(thread.has(Flags::TRIGGERED) && thread.has(Flags::ALIEN) && thread.pager != thread.handler) {
-        // A thread with an entry for upcalls may be its own pager, so that no fault takes a fast path
-        // to another one. Outside of the lower half its handler is the pager.
+        // A thread with an entry for upcalls may be its own pager, so that no fault takes a fast
+        // path to another one. Outside of the lower half its handler is the pager.
         let itself = thread.pager.get() == thread.id && thread.has_entry();
         let to = if itself { thread.handler.get() } else { thread.pager.get() };
         raise_page_fault(thread, to, (address.raw(), error_code));

@@ -70,12 +70,12 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
     caller.destination.set(destination.id);
     caller.shown.set(if flags & IPC_VIRTUAL_SENDER != 0 { propagate(caller, destination)? } else { caller.id });
     let receiver = route(caller, destination)?;
-    let tag = Tag(caller.frame().si.get());
+    let (tag, is_answer) = (Tag(caller.frame().si.get()), flags & IPC_ANSWER != 0);
     Error::Invalid.when(tag.words() > MAX_WORDS || tag.maps() > MAX_MAP_ITEMS)?;
     if receiver == caller {
         // Its map items, in its own space.
         Error::Invalid.when(tag.maps() == 0 || tag.strings() > 0)?;
-        Error::Timeout.when(flags & IPC_ANSWER != 0)?;
+        Error::Timeout.when(is_answer)?;
         return transferred(transfer::to_itself(caller));
     }
     Error::Invalid.when(tag.strings() > 0 && !transfer::take_strings(caller, tag.strings()))?;
@@ -90,7 +90,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
         resume(caller, receiver);
         return Ok(Sent::Done);
     }
-    Error::Timeout.when(flags & IPC_ANSWER != 0)?;
+    Error::Timeout.when(is_answer)?;
     if receiver.state() == State::Preempted && receiver.partner.get() == caller.id {
         // A preempter's reply only resumes the thread: it has no right to its space or registers.
         Error::MessageCut.when(has_items(tag))?;

@@ -137,7 +137,7 @@ pub fn at_once(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> bool {
 /// `tables`: those are made, and there are preemption points. Returns what is reported to the
 /// receiver. `None`: it is not so simple. Some of the pages are perhaps mapped then, which a
 /// transfer maps once more.
-fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage, tables: bool) -> Option<MapItem> {
+pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage, tables: bool) -> Option<MapItem> {
     let (base, item) = (item[0].get(), Fpage(item[1].get()));
     if item.is_io() || item.log2().min(window.log2()) > space::ROW_LOG2 {
         return None;
@@ -148,8 +148,8 @@ fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage, ta
     (rights > 0).then_some(MapItem { send_base: canonical(place.target), fpage })
 }
 
-/// Maps what a pager's answer names, or a thread's message to itself. `content` is what TAG_CONTENT leaves of its tag. False: it is
-/// not so simple, and some pages are perhaps mapped.
+/// Maps what a pager's answer names, or a thread's message to itself. `content` is what TAG_CONTENT
+/// leaves of its tag. False: it is not so simple, and some pages are perhaps mapped.
 pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
     let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
     match content == TAG_ONE_PAGE && item.is_page() {

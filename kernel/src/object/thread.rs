@@ -208,8 +208,8 @@ object! {
         pub flags: Cell<Flags> = Cell::new(if plan.frame.is_some() { Flags::ALIEN } else { Flags::NONE }),
         /// Index of the shared frame in the chief's window, or FRAME_NONE.
         pub frame_index: Cell<u32> = Cell::new(FRAME_NONE as u32),
-        /// What becomes of its calls: DISPATCH_OFF, DISPATCH_ON, or an entry: of an alien thread the
-        /// program's that takes them, of a native one that for upcalls.
+        /// What becomes of its calls: DISPATCH_OFF, DISPATCH_ON, or an entry: of an alien thread
+        /// the program's that takes them, of a native one that for upcalls.
         pub dispatch: Cell<u64> = Cell::new(if plan.frame.is_some() { DISPATCH_OFF } else { DISPATCH_ON }),
         /// 0 to 255, 255 first.
         pub priority: Cell<u8> = Cell::new(plan.priority),

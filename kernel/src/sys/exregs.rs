@@ -125,8 +125,8 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         set_registers(thread, mask, record);
     }
     if mask & EX_DISPATCH != 0 {
-        // The record is user memory, and may have changed since it was checked. This makes any value
-        // an address, of an alien thread in the lower half.
+        // The record is user memory, and may have changed since it was checked. This makes any
+        // value an address, of an alien thread in the lower half.
         let calls = canonical(record.dispatch.get());
         let calls = if thread.has(Flags::ALIEN) { calls & ((1 << HALF_SHIFT) - 1) } else { calls };
         record.dispatch.set(thread.dispatch.replace(calls));

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import linux
+from keel import codelines, linux
 from keel.config import REPOSITORY, Settings
 from keel.errors import KeelError
 from keel.hunks import Hunk, Insertion, Replacement, additions, changed, copies, place, read
@@ -178,9 +178,9 @@ def belongs_to_an_option(name: str) -> bool:
 
 def test_the_additions_are_small() -> None:
     found = read(REPOSITORY / "ukl" / "insertions")
-    lines = [(hunk.name, hunk.text.count("\n")) for hunk in found if isinstance(hunk, Insertion)]
+    lines = [(hunk.name, codelines.count(hunk.text)) for hunk in found if isinstance(hunk, Insertion)]
     assert len(lines) == len(found)
     files = [path for path in (REPOSITORY / "ukl" / "linux").rglob("*") if path.is_file()]
-    lines += [(path.name, path.read_bytes().count(b"\n")) for path in files]
+    lines += [(path.name, codelines.lines_of(path)) for path in files]
     assert 0 < sum(count for name, count in lines if not belongs_to_an_option(name)) <= BASE_LINES
     assert sum(count for _, count in lines) <= ALL_LINES

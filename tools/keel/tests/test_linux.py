@@ -74,7 +74,8 @@ def test_the_server_source_follows_the_repository(pristine: Path, settings: Sett
     (replacements / "step.toml").unlink()
     linux.server_source(settings)
     assert not (place / "Kconfig").is_symlink()
-    assert {path.name for path in place.rglob("*.c")} == {"setup.c", "irq.c"}
+    shared = {Path(name).name for name in linux.SHARED if name.endswith(".c")}
+    assert {path.name for path in place.rglob("*.c")} == {"setup.c", "irq.c", *shared}
 
 
 def test_objects_are_copied_with_their_times_and_commands_of_the_new_place(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@
 
 #ifndef __ASSEMBLY__
 
-#include "host.h"
+#include "bypass_host.h"
 
 /* How a call that bypasses goes to its function, or that it does not. */
 typedef void ukl_way_t(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The system calls of threads that bypass the work of entry and exit, on native Linux and on Keel.
- * What differs between the two is in host.h.
+ * What differs between the two is in bypass_host.h.
  *
  * While such a call runs, the saved registers have what a call may look at:
  * the arguments, the number, the address and the stack pointer. The others are
@@ -21,7 +21,7 @@
 #include <asm/unistd.h>
 #include <asm/unwind_hints.h>
 #include "bypass.h"
-#include "host.h"
+#include "bypass_host.h"
 
 	UKL_SECTION
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The bypass (bypass_entry.S) on native Linux, where applications are in ring 0: what differs from
- * a program in the server on Keel, whose macros have the same names (linux/arch/l4/ukl/host.h).
+ * a program in the server on Keel, whose macros have the same names
+ * (linux/arch/l4/ukl/bypass_host.h).
  */
 #ifndef _UKL_HOST_H
 #define _UKL_HOST_H

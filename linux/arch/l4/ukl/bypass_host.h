@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The bypass (bypass_entry.S) of a program in the server: what differs from native Linux, whose
- * macros of the same names (ukl/linux/arch/x86/ukl/host.h) say what each does. gs is Linux's all
- * the time, and the saved registers are not on the stack (kernel/inside_gate.S). Interrupts are
- * soft-masked from UKL_TO_STACK on, where l4_waiting becomes 0, until it is L4_WAITING_INSIDE again
- * (kernel/irq.c); before that, in the gate, their handlers run. Where a trigger comes after what it
- * says was looked at for the last time, l4_inside_reflect() makes the thread do its work: from
- * ukl_leaf_leaving to ukl_leaf_end, and from ukl_bypass_leaving to ukl_bypass_end.
+ * macros of the same names (ukl/linux/arch/x86/ukl/bypass_host.h) say what each does. gs is
+ * Linux's all the time, and the saved registers are not on the stack (kernel/inside_gate.S).
+ * Interrupts are soft-masked from UKL_TO_STACK on, where l4_waiting becomes 0, until it is
+ * L4_WAITING_INSIDE again (kernel/irq.c); before that, in the gate, their handlers run. Where a
+ * trigger comes after what it says was looked at for the last time, l4_inside_reflect() makes the
+ * thread do its work: from ukl_leaf_leaving to ukl_leaf_end, and from ukl_bypass_leaving to
+ * ukl_bypass_end.
  */
 #ifndef _UKL_HOST_H
 #define _UKL_HOST_H
