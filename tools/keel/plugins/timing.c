@@ -5,9 +5,9 @@
  * block of code.
  *
  * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the
- * kernel behind one of a program that ended neither with SYSCALL nor with a jump there, by which
- * programs in ring 0 enter the kernel without a change: a direct one, or one by a word in memory to
- * where SYSCALL enters. A block that an exception leaves in its middle counts as a whole. One
+ * kernel after one of a program that ended neither with SYSCALL nor with a jump there, by which
+ * programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has it, or
+ * by a word in memory to where SYSCALL enters. A block that an exception leaves in its middle counts as a whole. One
  * processor only. Not seen: the page tables' own place in the caches, which page INVLPG names, and
  * the number in CR3.
  *
@@ -46,11 +46,10 @@ struct block {
 	struct {
 		uint64_t address, physical, bytes;
 	} pieces[2];
-	/* What its last instruction does to the mode, and where it jumps to, if it is such a one. */
+	/* What its last instruction does to the mode. */
 	enum change last;
-	uint64_t target;
-	/* Its last instruction is a jump by a word in memory. */
-	bool jumps_by_memory;
+	/* It is a jump by r11, or by a word in memory. */
+	bool jumps_by_r11, jumps_by_memory;
 };
 
 static struct machine machines[MACHINES];
@@ -131,7 +130,7 @@ static enum change change_between(const struct block *from, const struct block *
 		entry = to->address;
 	if (from->last != NO_CHANGE)
 		return from->last;
-	if (from->target == to->address || (from->jumps_by_memory && entry == to->address))
+	if (from->jumps_by_r11 || (from->jumps_by_memory && entry == to->address))
 		return NO_CHANGE;
 	return !in_kernel(from) && in_kernel(to) ? EXCEPTION : NO_CHANGE;
 }
@@ -236,18 +235,6 @@ static enum change change_of(const struct qemu_plugin_insn *insn)
 	return NO_CHANGE;
 }
 
-/* Where JMP with a displacement of 32 bits, E9, goes; 0 for another instruction. */
-static uint64_t target_of(const struct qemu_plugin_insn *insn)
-{
-	const struct code code = code_of(insn);
-	int32_t displacement;
-
-	if (code.size != 1 + sizeof(displacement) || code.bytes[0] != 0xe9)
-		return 0;
-	memcpy(&displacement, code.bytes + 1, sizeof(displacement));
-	return qemu_plugin_insn_vaddr(insn) + code.size + displacement;
-}
-
 /* JMP by a word in memory whose address is relative to ip. */
 static bool jumps_by_memory(const struct qemu_plugin_insn *insn)
 {
@@ -324,7 +311,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	block->address = qemu_plugin_tb_vaddr(tb);
 	block->instructions = count;
 	block->last = change_of(qemu_plugin_tb_get_insn(tb, count - 1));
-	block->target = target_of(qemu_plugin_tb_get_insn(tb, count - 1));
+	block->jumps_by_r11 = IS(qemu_plugin_tb_get_insn(tb, count - 1), 0x41, 0xff, 0xe3);
 	block->jumps_by_memory = jumps_by_memory(qemu_plugin_tb_get_insn(tb, count - 1));
 	find_pieces(block, tb);
 	block->next = blocks;
