@@ -14,11 +14,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from keel.arguments import Parser
-from keel.config import Settings
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import ukl
-from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, keel, unpacking
+import ukl  # noqa: E402  (the path above comes first)
+from keel.arguments import Parser  # noqa: E402
+from keel.config import Settings  # noqa: E402
+from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, keel, unpacking  # noqa: E402
 
 APPLICATIONS = Settings().build / "ukl" / "applications"
 # Where the measured program is in the guest.
