@@ -16,10 +16,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-import ukl  # noqa: E402  (the path above comes first)
-from keel.arguments import Parser  # noqa: E402
-from keel.config import Settings  # noqa: E402
-from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, keel, unpacking  # noqa: E402
+from keel.arguments import Parser
+from keel.config import Settings
+
+import ukl
+from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, keel, unpacking
 
 APPLICATIONS = Settings().build / "ukl" / "applications"
 # Where the measured program is in the guest.
