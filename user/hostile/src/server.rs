@@ -37,7 +37,7 @@ const LOOK: u64 = 4_000_000;
 const PATIENCE: u32 = 8;
 /// Calls and nanoseconds after which the server ends itself in any case: calls that process a large
 /// space take long.
-const LIFE: u64 = 20_000;
+const LIFE: u64 = 5_000;
 const LONGEST: u64 = 200_000_000;
 /// One life in this many begins with a request that takes the kernel long.
 const CROWDED: u64 = 4;
