@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arithmetic and the table of bench/ukl.py. Its measurements need guests and are not tested here."""
+"""The arithmetic and the tables of bench/ukl.py and bench/placements.py. Their measurements need guests, and are not tested."""
 
 import importlib.util
 import sys
@@ -18,6 +18,27 @@ def bench() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def ladder(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """bench/placements.py as a module."""
+    monkeypatch.syspath_prepend(REPOSITORY / "bench")
+    return importlib.import_module("placements")
+
+
+def test_the_ladder_has_a_column_for_each_place(ladder: ModuleType) -> None:
+    """The medians. A place that a program was not measured in is empty, and sizes between one byte and 8 KB are left out."""
+    measured = {
+        "process": {"call-1": [3, 1, 2], "call-1024": [5], "get": [7]},
+        "in the server": {"call-1": [1], "call-1024": [4]},
+    }
+    assert ladder.table(measured, "instructions").splitlines() == [
+        "| instructions | process | in the server |",
+        "|---|---|---|",
+        "| call-1 | 2 | 1 |",
+        "| get | 7 |  |",
+    ]
 
 
 PARTS = "part 1000 500 400\npart 1000 700 700\npart 300 900 900\nblock 0x1000 3 4 5\n"
