@@ -29,6 +29,7 @@ int main(void)
 	DEFINE(REGS_FLAGS_OFFSET,
 	       offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
 	DEFINE(L4_STUBS, L4_STUBS);
+	DEFINE(L4_STUB_SIZE, L4_STUB_SIZE);
 	DEFINE(L4_WAITING_INSIDE, L4_WAITING_INSIDE);
 	/* For the 32-bit vDSO's unwind information about signal frames. */
 	OFFSET(IA32_SIGCONTEXT_ax, sigcontext_32, ax);

@@ -126,5 +126,6 @@ SYM_DATA_START(l4_stub_template)
 	jmp	*4f(%rip)
 3:	syscall
 	jmp	2b
+	.org	l4_stub_template + L4_STUB_SIZE - 8
 4:	.quad	0		/* where the program goes on */
 SYM_DATA_END(l4_stub_template)
