@@ -191,7 +191,7 @@ fn raise(thread: Ref<Thread>, to: Id, (kind, label): (u64, u64), (first, last): 
     thread.message.set(message);
     crate::debugger::trace::raised(thread, to, message);
     thread.fault_target.set(to);
-    if kind != KIND_PREEMPTION && thread.is_called_up() {
+    if thread.is_called_up() && kind != KIND_PREEMPTION {
         return ipc::call_up(thread);
     }
     thread.partner.set(to);

@@ -440,6 +440,7 @@ fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
 
 /// The running thread's kernel-generated message is for itself: it gets that as if it had received
 /// it, with its registers, and goes on at its entry for upcalls.
+#[cold]
 pub fn call_up(thread: Ref<Thread>) {
     // So that the tag has no mark of a redirection.
     thread.fault_target.set(thread.id);
@@ -454,12 +455,13 @@ pub fn call_up(thread: Ref<Thread>) {
 
 /// Writes the kernel-generated message in `sender.message` to the receiver's registers, and the
 /// sender's frame to its UTCB.
+#[inline(always)]
 fn write_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let message = sender.message.get();
     let to = receiver.frame();
     let mut tag = Tag(message.tag.0 | marks(sender, sender.id, receiver, sender.fault_target.get()));
     // Only the handler gets the registers; a thread that is just the pager need not see them.
-    let handles = receiver == sender || sender.fault_target.get() == sender.handler.get();
+    let handles = sender.fault_target.get() == sender.handler.get() || receiver == sender;
     let framed = tag.kind() != KIND_PREEMPTION && !sender.has(Flags::ALIEN) && handles;
     if let (Some(utcb), true) = (receiver.utcb(), framed) {
         word::copy(sender.frame().words(), &utcb.words[REGISTER_WORDS as usize..]);

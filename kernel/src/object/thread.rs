@@ -314,8 +314,7 @@ impl Thread {
 
     /// Whether its faults and calls are upcalls: it is in the lower half, and in no transfer.
     pub fn is_called_up(&self) -> bool {
-        let there = self.frame().ip.get() >> HALF_SHIFT == 0;
-        self.has_entry() && there && !self.has(Flags::TRANSFER)
+        self.has_entry() && self.frame().ip.get() >> HALF_SHIFT == 0 && !self.has(Flags::TRANSFER)
     }
 
     /// Whether a flag is set that is none of these.

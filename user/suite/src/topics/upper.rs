@@ -400,6 +400,9 @@ const USER_CS32: u64 = 0x23;
 /// UD2: the entry's registers become a message to the worker.
 const UNDEFINED: u64 = 0x0b0f;
 
+/// RF: QEMU leaves it out where hardware and Bochs push it with a fault.
+const FLAG_RESUME: u64 = 1 << 16;
+
 /// A word of another thread's UTCB.
 fn word_of(id: Id, index: usize) -> u64 {
     let page = (id.lthread() as u64).wrapping_sub(utcb::my_id().lthread() as u64).wrapping_mul(PAGE);
@@ -413,7 +416,8 @@ fn called_up(id: Id) -> Result<(u64, u64, u64), Fault> {
     same!("sender", got.from, id);
     same!("where it went on", (got.tag.kind(), got.words[1]), (KIND_EXCEPTION, PLACE));
     same!("from itself", (field(offset_of!(Frame, ax)), field(offset_of!(Frame, di))), (0, id.0));
-    same!("flags", field(offset_of!(Frame, flags)), 0x202);
+    // The processor sets the resume flag for the entry's own fault.
+    same!("flags", field(offset_of!(Frame, flags)) & !FLAG_RESUME, 0x202);
     let tag = Tag(field(offset_of!(Frame, si)));
     same!("nothing else in the tag", tag.0, Tag::kernel(tag.kind(), tag.label(), FRAME_TAG.words()).0);
     let ip = word_of(id, REGISTER_WORDS as usize + offset_of!(Frame, ip) / 8);
