@@ -4,12 +4,12 @@
  * between two marks (guest/mark.h), and writes the cycles that they make of it, by part and by
  * block of code.
  *
- * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of the
- * kernel after one of a program that ended neither with SYSCALL nor with a jump there, by which
- * programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has it, or
- * by a word in memory to where SYSCALL enters. A block that an exception leaves in its middle counts as a whole. One
- * processor only. Not seen: the page tables' own place in the caches, which page INVLPG names, and
- * the number in CR3.
+ * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of
+ * the kernel after one of a program that ended neither with SYSCALL nor with a jump there, by
+ * which programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has
+ * it, or by a word in memory to where SYSCALL enters. A block that an exception leaves in its
+ * middle counts as a whole. One processor only. Not seen: the page tables' own place in the
+ * caches, which page INVLPG names, and the number in CR3.
  *
  *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and
  *                 `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the last one; two
