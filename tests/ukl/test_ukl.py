@@ -54,7 +54,6 @@ strace -f -o /run/trace /run/ukl/level through-pipe
 grep -cE '^[0-9]+ +(write|writev|read)\\(' /run/trace; grep -c ENOSYS /run/trace
 (for i in $(seq 40); do /run/ukl/level forks & done; wait) | sort | uniq -c
 cat /proc/loadavg > /dev/null && echo alive on $(nproc)
-dmesg | grep ' ukl: '
 """
 
 
