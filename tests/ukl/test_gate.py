@@ -37,7 +37,7 @@ def placed(program: str, options: list[str], command: str) -> Result:
     return keel(*words, stdin=(APPLICATIONS / program).read_bytes(), timeout_s=LIMIT_S + GRACE_S)
 
 
-@together("gate")
+@together("session")
 @pytest.mark.parametrize("processors", ["1", "2"])
 @pytest.mark.parametrize(("options", "words", "different"), PLACES, ids=["server", "bypass", "supervisor"])
 def test_one_file(options: list[str], words: str, different: set[str], processors: str) -> None:
@@ -53,7 +53,7 @@ grep -c ' ' {PLACED}.says; dmesg | grep -c Oops"""
     assert oopses == "0"
 
 
-@together("gate")
+@together("session")
 @pytest.mark.parametrize("options", [INSIDE, SUPERVISOR], ids=["server", "supervisor"])
 def test_a_gate_without_memory_is_the_end(options: list[str]) -> None:
     """Linux writes nowhere else, and lives on."""
@@ -62,7 +62,7 @@ def test_a_gate_without_memory_is_the_end(options: list[str]) -> None:
     assert result.output == "139\nlevel: 3, constructors ran\n", result.error
 
 
-@together("gate")
+@together("session")
 def test_shortcuts_in_the_server() -> None:
     """They do what the ordinary calls do."""
     result = placed(built(SOURCES / "asked.c", "--options", OPTIONS), INSIDE, f"{PLACED} sockets")
@@ -71,7 +71,7 @@ def test_shortcuts_in_the_server() -> None:
     assert memory == "memory: 0 faults, given back"
 
 
-@together("servers")
+@together("session")
 @pytest.mark.parametrize("processors", ["1", "2"])
 @pytest.mark.parametrize("name", SERVED)
 def test_a_server_in_the_server(name: str, processors: str) -> None:
@@ -101,7 +101,7 @@ def instructions(stub: Stub, first: int, end: int) -> list[int]:
     return found
 
 
-@together("gate")
+@together("session")
 @pytest.mark.parametrize(("first", "end", "work"), LEAVING, ids=["leaf", "other"])
 def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp_path: Path) -> None:
     """At each of these instructions: the thread does the work, and has its registers afterwards."""

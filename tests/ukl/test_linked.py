@@ -4,9 +4,11 @@
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, keel, started
+from conftest import REPOSITORY, keel, started, together
 
 LIMIT_S = 300
+# Not beside other builds of the kernels for ring 0.
+pytestmark = together("session")
 # A process with a child, which must have its own copy of the data.
 SOURCE = r"""
 #include <stdio.h>

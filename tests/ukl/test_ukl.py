@@ -276,14 +276,14 @@ def served(name: str) -> Result:
     return keel("ukl", "run", name, *GUEST, "--smp", "2", "--exec", command, stdin=client, timeout_s=LIMIT_S + GRACE_S)
 
 
-@together("servers")
+@together("session")
 def test_memcached() -> None:
     """Debian's, with its threads and libevent, and five hundred connections at once."""
     result = served("memcached")
     assert result.output.splitlines() == [*SERVED["memcached"], "0", "keel"], result.error
 
 
-@together("servers")
+@together("session")
 def test_redis() -> None:
     """Debian's, with libc's threads, its forked child that saves, Lua, and many keys."""
     result = served("redis")
