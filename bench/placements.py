@@ -7,7 +7,6 @@ ukl/. With --cycles a plugin of the emulator models a processor's cycles in the 
 `main()`.
 """
 
-import json
 import statistics
 import sys
 from collections.abc import Collection, Mapping
@@ -16,11 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from keel.arguments import Parser
 from keel.config import Settings
 
 import ukl
-from ukl import CALLS, ORDINARY, PARTIES, SERVERS, SOURCES, Clock, Figures, Program, keel, unpacking
+from ukl import ORDINARY, PROGRAMS, SERVERS, Clock, Figures, Program, Ways, keel
 
 APPLICATIONS = Settings().build / "ukl" / "applications"
 # Where the measured program is in the guest.
@@ -35,7 +33,7 @@ class Rung:
     name: str
     options: tuple[str, ...] = ()
     gate: bool = False
-    # It asks for the bypass, and the servers for the shortcuts.
+    # The program asks for the bypass; servers do that in any case, and for the shortcuts.
     asks: bool = False
     # The kernel's options of native Unikernel Linux; None: not that.
     unikernel: str | None = None
@@ -53,16 +51,11 @@ RUNGS = (
     Rung("in the server, unmodified", INSIDE),
     Rung(GATE_ALONE, INSIDE, gate=True),
     Rung("in the server, bypass", INSIDE, gate=True, asks=True),
-    Rung("Unikernel Linux", gate=True, unikernel="", native=True),
-    Rung("Unikernel Linux, all options", gate=True, asks=True, unikernel=ALL_OPTIONS, native=True),
+    Rung("Unikernel Linux", unikernel="", native=True),
+    Rung("Unikernel Linux, all options", unikernel=ALL_OPTIONS, native=True),
 )
-PROGRAMS = (CALLS, PARTIES, *SERVERS)
 # What the table has of the rows of these programs: those with one byte and 8 KB.
 LEFT_OUT = ("1024", "2048", "4096")
-
-
-# Rung to its rows.
-Ladder = dict[str, Figures]
 # A program without a gate and with it.
 Built = Mapping[bool, bytes]
 
@@ -84,23 +77,17 @@ def build(program: Program) -> Built:
 
 def measure_rung(rung: Rung, program: Program, clock: Clock, built: Built, more: Mapping[str, bytes]) -> tuple[Figures, Figures]:
     """The rows of a program in one place: instructions, and cycles if they are modelled."""
-    asking = program.asking if rung.asks else ""
     if rung.unikernel is not None:
-        keel("ukl", "build", "--options", rung.unikernel, *program.build)
-        prepare, data = unpacking(more)
-        words = program.command.replace("PROGRAM", f"/run/ukl/{program.name}") + asking
-        return clock.measured(["ukl", "run", program.name], f"{prepare} && {{ {words}; }}" if more else words, data)
-    prepare, data = unpacking({**more, PLACE: built[rung.gate]})
-    words = program.command.replace("PROGRAM", PLACE) + asking
+        return ukl.measure_in_ring_0(clock, program, rung.unikernel, more)
     options = [*rung.options, *(["--append", clock.line] if rung.native else [])]
-    return clock.measured(["run", *options], f"{prepare} && {{ {words}; }}", data)
+    files = {**more, PLACE: built[rung.gate]}
+    return ukl.measure_at(clock, options, program, PLACE, files, program.asking if rung.asks else "")
 
 
-def measure(line: str, output: Path, plugins: Plugins, wanted: Collection[str]) -> tuple[Ladder, Ladder]:
+def measure(line: str, output: Path, plugins: Plugins, wanted: Collection[str]) -> tuple[Ways, Ways]:
     """All rows of the chosen programs on every rung, in instructions and in cycles."""
-    both: tuple[Ladder, Ladder] = {}, {}
-    keel("ukl", "build", "--ordinary", str(SOURCES / "client.c"))
-    client = {"/run/client": (ORDINARY / "client").read_bytes()}
+    both: tuple[Ways, Ways] = {}, {}
+    requests = ukl.client() if any(server.name in wanted for server in SERVERS) else {}
     for program in PROGRAMS:
         if program.name not in wanted:
             continue
@@ -110,13 +97,13 @@ def measure(line: str, output: Path, plugins: Plugins, wanted: Collection[str]) 
                 continue  # the servers always ask
             print(f"bench: {program.name}: {rung.name} ...", file=sys.stderr, flush=True)
             clock = Clock(line, output, plugins.native if rung.native else plugins.keel)
-            found = measure_rung(rung, program, clock, built, client if program in SERVERS else {})
+            found = measure_rung(rung, program, clock, built, requests if program in SERVERS else {})
             for ladder, rows in zip(both, found, strict=True):
                 ladder.setdefault(rung.name, {}).update(rows)
     return both
 
 
-def table(ladder: Ladder, unit: str) -> str:
+def table(ladder: Ways, unit: str) -> str:
     """The medians: a row of the programs in each line, and in each column a rung."""
     first = next(iter(ladder.values()))
     lines = [f"| {unit} | {' | '.join(ladder)} |", "|---" * (1 + len(ladder)) + "|"]
@@ -129,32 +116,14 @@ def table(ladder: Ladder, unit: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Measure, write and print."""
-    parser = Parser(prog="keel bench placements", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--output", type=Path, default=Settings().build / "bench", help="where to write the figures (%(default)s)"
-    )
-    parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
-    parser.add_argument("--plugin", help="with --cycles: the plugin that models them on native Linux")
-    parser.add_argument("--plugin-keel", help="with --cycles: the plugin that models them on Keel")
-    parser.add_argument("--line", required=True, help="additional words for native Linux's command line, which ring 0 needs")
-    names = [program.name for program in PROGRAMS]
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
-    options = parser.parse(arguments)
-    if unknown := set(options.programs) - set(names):
-        parser.error(f"there is no program {sorted(unknown)[0]!r} to measure; known are {' '.join(names)}")
-    if options.cycles != bool(options.plugin and options.plugin_keel):
-        parser.error("--cycles, --plugin and --plugin-keel go together")
-    options.output.mkdir(parents=True, exist_ok=True)
+    told = {"--plugin": "the plugin that models them on native Linux", "--plugin-keel": "the plugin that models them on Keel"}
+    options = ukl.options_of("placements", __doc__, arguments, told)
     try:
-        plugins = Plugins(options.plugin, options.plugin_keel)
-        measured, modelled = measure(options.line, options.output, plugins, options.programs or names)
+        found = measure(options.line, options.output, Plugins(options.plugin, options.plugin_keel), options.programs)
     except ukl.BenchError as error:
         print(f"keel: error: {error}", file=sys.stderr)
         return 1
-    (options.output / "placements.json").write_text(json.dumps({"instructions": measured, "cycles": modelled}, indent=1))
-    text = "\n".join([table(measured, "instructions"), *([table(modelled, "cycles")] if options.plugin else [])])
-    (options.output / "placements.md").write_text(text)
-    print(text, end="")
+    ukl.report(options, "placements", found, table)
     return 0
 
 

@@ -7,11 +7,12 @@ are linked with the same musl. With --cycles a plugin of the emulator models a p
 the same run. `./keel bench ukl` calls `main()`.
 """
 
+import argparse
 import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,32 +135,46 @@ def unpacking(files: Mapping[str, bytes]) -> tuple[str, bytes]:
 Ways = dict[str, Figures]
 
 
+def measure_at(
+    clock: Clock, options: Sequence[str], program: Program, place: str, files: Mapping[str, bytes], asking: str = ""
+) -> tuple[Figures, Figures]:
+    """The rows of a program at this place, which is one of the files, in a guest with these options of `keel run`."""
+    prepare, data = unpacking(files)
+    words = program.command.replace("PROGRAM", place) + asking
+    return clock.measured(["run", *options], f"{prepare} && {{ {words}; }}", data)
+
+
+def measure_in_ring_0(clock: Clock, program: Program, options: str, more: Mapping[str, bytes]) -> tuple[Figures, Figures]:
+    """Its rows in ring 0 of native Linux, on the kernel with these options."""
+    keel("ukl", "build", "--options", options, *program.build)
+    words = program.command.replace("PROGRAM", f"/run/ukl/{program.name}") + (program.asking if options else "")
+    prepare, data = unpacking(more)
+    return clock.measured(["ukl", "run", program.name], f"{prepare} && {{ {words}; }}" if more else words, data)
+
+
 def measure_program(clock: Clock, program: Program, more: Mapping[str, bytes]) -> tuple[Ways, Ways]:
     """Measure each variant in its own guest. The baseline has the same command line as the kernels for ring 0."""
     keel("ukl", "build", "--ordinary", *program.build)
     place = f"/run/{program.name}"
-    prepare, data = unpacking({**more, place: (ORDINARY / program.name).read_bytes()})
-    command = f"{prepare} && {{ {program.command.replace('PROGRAM', place)}; }}"
-    found = {BASELINE: clock.measured(["run", "--native", "--append", clock.line], command, data)}
-    prepare, data = unpacking(more)
-    for name, options in WAYS.items():
-        keel("ukl", "build", "--options", options, *program.build)
-        words = program.command.replace("PROGRAM", f"/run/ukl/{program.name}") + (program.asking if options else "")
-        command = f"{prepare} && {{ {words}; }}" if more else words
-        found[name] = clock.measured(["ukl", "run", program.name], command, data)
+    files = {**more, place: (ORDINARY / program.name).read_bytes()}
+    found = {BASELINE: measure_at(clock, ["--native", "--append", clock.line], program, place, files)}
+    found |= {name: measure_in_ring_0(clock, program, options, more) for name, options in WAYS.items()}
     return {way: rows for way, (rows, _) in found.items()}, {way: rows for way, (_, rows) in found.items()}
+
+
+def client() -> dict[str, bytes]:
+    """The ordinary program that sends requests to servers, by its place in the guest."""
+    keel("ukl", "build", "--ordinary", str(SOURCES / "client.c"))
+    return {"/run/client": (ORDINARY / "client").read_bytes()}
 
 
 def measure(clock: Clock, wanted: Collection[str]) -> tuple[Ways, Ways]:
     """All rows of the chosen programs, in instructions and in cycles."""
     both: tuple[Ways, Ways] = {}, {}
-    client: dict[str, bytes] = {}
-    if any(server.name in wanted for server in SERVERS):
-        keel("ukl", "build", "--ordinary", str(SOURCES / "client.c"))
-        client = {"/run/client": (ORDINARY / "client").read_bytes()}
+    requests = client() if any(server.name in wanted for server in SERVERS) else {}
     for program in PROGRAMS:
         if program.name in wanted:
-            found = measure_program(clock, program, client if program in SERVERS else {})
+            found = measure_program(clock, program, requests if program in SERVERS else {})
             for measured, ways in zip(both, found, strict=True):
                 for way, rows in ways.items():
                     measured.setdefault(way, {}).update(rows)
@@ -182,32 +197,45 @@ def table(measured: Ways, unit: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Measure, write and print."""
-    parser = Parser(prog="keel bench ukl", description=__doc__.splitlines()[0] if __doc__ else None)
+def options_of(measurement: str, description: str | None, arguments: list[str], plugins: Mapping[str, str]) -> argparse.Namespace:
+    """The options of a measurement of these programs; `plugins` are what the options that name one say of themselves."""
+    parser = Parser(prog=f"keel bench {measurement}", description=description.splitlines()[0] if description else None)
     parser.add_argument(
         "--output", type=Path, default=Settings().build / "bench", help="where to write the figures (%(default)s)"
     )
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
-    parser.add_argument("--plugin", help="with --cycles: the plugin that models them")
-    parser.add_argument("--line", required=True, help="additional words for Linux's command line, which ring 0 needs")
+    told = [parser.add_argument(option, help=f"with --cycles: {what}").dest for option, what in plugins.items()]
+    parser.add_argument("--line", required=True, help="additional words for native Linux's command line, which ring 0 needs")
     names = [program.name for program in PROGRAMS]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
     options = parser.parse(arguments)
     if unknown := set(options.programs) - set(names):
         parser.error(f"there is no program {sorted(unknown)[0]!r} to measure; known are {' '.join(names)}")
-    if options.cycles != bool(options.plugin):
-        parser.error("--cycles and --plugin go together")
+    if any(options.cycles != bool(getattr(options, plugin)) for plugin in told):
+        parser.error(f"--cycles and {' and '.join(plugins)} go together")
+    options.programs = options.programs or names
     options.output.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def report(options: argparse.Namespace, name: str, found: tuple[Ways, Ways], table: Callable[[Ways, str], str]) -> None:
+    """Write what was found as JSON and as tables, and print these."""
+    figures_by_unit = dict(zip(("instructions", "cycles"), found, strict=True))
+    (options.output / f"{name}.json").write_text(json.dumps(figures_by_unit, indent=1))
+    text = "\n".join(table(ways, unit) for unit, ways in figures_by_unit.items() if unit != "cycles" or options.cycles)
+    (options.output / f"{name}.md").write_text(text)
+    print(text, end="")
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, write and print."""
+    options = options_of("ukl", __doc__, arguments, {"--plugin": "the plugin that models them"})
     try:
-        measured, modelled = measure(Clock(options.line, options.output, options.plugin), options.programs or names)
+        found = measure(Clock(options.line, options.output, options.plugin), options.programs)
     except BenchError as error:
         print(f"keel: error: {error}", file=sys.stderr)
         return 1
-    (options.output / "ukl.json").write_text(json.dumps({"instructions": measured, "cycles": modelled}, indent=1))
-    text = "\n".join([table(measured, "instructions"), *([table(modelled, "cycles")] if options.plugin else [])])
-    (options.output / "ukl.md").write_text(text)
-    print(text, end="")
+    report(options, "ukl", found, table)
     return 0
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One file of ukl/'s libc in each place on Keel: a process, in the server with and without bypass, in supervisor mode."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,10 @@ PLACES = [(INSIDE, "itself", IN_SERVER), (INSIDE, "itself bypass", IN_SERVER), (
 
 
 def built(source: Path, *options: str) -> str:
-    """The name of an application; another one than those of tests that run at the same time."""
-    with tempfile.TemporaryDirectory() as directory:
-        copy = Path(directory) / f"placed-{source.name}"
-        copy.write_bytes(source.read_bytes())
-        result = keel("ukl", "build", *options, "--cflags=-D_GNU_SOURCE", str(copy), timeout_s=3600)
+    """The name of an application."""
+    result = keel("ukl", "build", *options, "--cflags=-D_GNU_SOURCE", str(source), timeout_s=3600)
     assert result.status == 0, result.error
-    return copy.stem
+    return source.stem
 
 
 def placed(program: str, options: list[str], command: str) -> Result:
@@ -37,7 +33,6 @@ def placed(program: str, options: list[str], command: str) -> Result:
     return keel(*words, stdin=(APPLICATIONS / program).read_bytes(), timeout_s=LIMIT_S + GRACE_S)
 
 
-@together("session")
 @pytest.mark.parametrize("processors", ["1", "2"])
 @pytest.mark.parametrize(("options", "words", "different"), PLACES, ids=["server", "bypass", "supervisor"])
 def test_one_file(options: list[str], words: str, different: set[str], processors: str) -> None:
@@ -53,7 +48,6 @@ grep -c ' ' {PLACED}.says; dmesg | grep -c Oops"""
     assert oopses == "0"
 
 
-@together("session")
 @pytest.mark.parametrize("options", [INSIDE, SUPERVISOR], ids=["server", "supervisor"])
 def test_a_gate_without_memory_is_the_end(options: list[str]) -> None:
     """Linux writes nowhere else, and lives on."""
@@ -62,7 +56,6 @@ def test_a_gate_without_memory_is_the_end(options: list[str]) -> None:
     assert result.output == "139\nlevel: 3, constructors ran\n", result.error
 
 
-@together("session")
 def test_shortcuts_in_the_server() -> None:
     """They do what the ordinary calls do."""
     result = placed(built(SOURCES / "asked.c", "--options", OPTIONS), INSIDE, f"{PLACED} sockets")
@@ -71,7 +64,7 @@ def test_shortcuts_in_the_server() -> None:
     assert memory == "memory: 0 faults, given back"
 
 
-@together("session")
+@together("servers")
 @pytest.mark.parametrize("processors", ["1", "2"])
 @pytest.mark.parametrize("name", SERVED)
 def test_a_server_in_the_server(name: str, processors: str) -> None:
@@ -101,7 +94,6 @@ def instructions(stub: Stub, first: int, end: int) -> list[int]:
     return found
 
 
-@together("session")
 @pytest.mark.parametrize(("first", "end", "work"), LEAVING, ids=["leaf", "other"])
 def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp_path: Path) -> None:
     """At each of these instructions: the thread does the work, and has its registers afterwards."""

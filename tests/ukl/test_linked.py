@@ -7,8 +7,8 @@ import pytest
 from conftest import REPOSITORY, keel, started, together
 
 LIMIT_S = 300
-# Not beside other builds of the kernels for ring 0.
-pytestmark = together("session")
+# A build takes back the image of the earlier one, which must not be another test's.
+pytestmark = together("linked")
 # A process with a child, which must have its own copy of the data.
 SOURCE = r"""
 #include <stdio.h>

@@ -267,6 +267,7 @@ SERVED = {
 }
 
 
+# Their tests are together: a build says for which options it is.
 def served(name: str) -> Result:
     """The output of the client of an application of Debian's, on the kernel with every option."""
     built = keel("ukl", "build", "--app", name, "--options", OPTIONS, timeout_s=3600)
@@ -276,14 +277,14 @@ def served(name: str) -> Result:
     return keel("ukl", "run", name, *GUEST, "--smp", "2", "--exec", command, stdin=client, timeout_s=LIMIT_S + GRACE_S)
 
 
-@together("session")
+@together("servers")
 def test_memcached() -> None:
     """Debian's, with its threads and libevent, and five hundred connections at once."""
     result = served("memcached")
     assert result.output.splitlines() == [*SERVED["memcached"], "0", "keel"], result.error
 
 
-@together("session")
+@together("servers")
 def test_redis() -> None:
     """Debian's, with libc's threads, its forked child that saves, Lua, and many keys."""
     result = served("redis")

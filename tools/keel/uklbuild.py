@@ -6,10 +6,11 @@ everything else, which redefines the instruction `syscall`. C++ uses the host's 
 ukl/libc/c++ has the functions for it that musl lacks.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from . import boot, guestinit, linux, measures, packages, process, ukloptions
@@ -114,11 +115,23 @@ def _make_libc(settings: Settings, description: Path, source: Path, place: Path,
         )
 
 
+@contextlib.contextmanager
+def _in_one_step(place: Path) -> Iterator[Path]:
+    """Where to write a file that then appears at its place: who packs it meanwhile sees the old one or the new one."""
+    new = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        yield new
+        new.replace(place)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def installed(settings: Settings, built: Path, name: str, options: ukloptions.Options | None) -> Path:
     """A program, put to the applications for the kernel with these options; without any, to the ordinary programs."""
     place = (ordinary_programs if options is None else applications)(settings) / name
     place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(built, place)
+    with _in_one_step(place) as new:
+        shutil.copy2(built, new)
     _note_options(settings, name, options)
     return place
 
@@ -168,8 +181,9 @@ def program(
     place = (ordinary_programs if ordinary else applications)(settings) / sources[0].stem
     place.parent.mkdir(parents=True, exist_ok=True)
     log = settings.logs / "ukl-application.log"
-    argv = [*compiler(settings, ordinary=ordinary), "-O2", *flags, "-o", str(place), *map(str, sources), *words]
-    process.run_logged(argv, what=f"building {place.name}", log=log)
+    with _in_one_step(place) as new:
+        argv = [*compiler(settings, ordinary=ordinary), "-O2", *flags, "-o", str(new), *map(str, sources), *words]
+        process.run_logged(argv, what=f"building {place.name}", log=log)
     _note_options(settings, place.name, None if ordinary else options)
     return place
 

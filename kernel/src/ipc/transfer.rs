@@ -195,10 +195,7 @@ pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thr
 /// is blocked on it (`ipc::awaits_answer`). Returns as `begin`; the faulter is resumed on success
 /// only.
 pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Error>> {
-    enter(pager, faulter, Role::Answerer, Tag(pager.frame().si.get()));
-    // The fast path has perhaps mapped some of them, with interrupts off.
-    poll();
-    run(pager, faulter, pager)
+    one_sided(pager, faulter, Role::Answerer)
 }
 
 /// Begins the mapping of the running thread's items in its own space. Returns as `begin`.
@@ -207,8 +204,14 @@ pub fn to_itself(thread: Ref<Thread>) -> Option<Result<(), Error>> {
     if thread.utcb().is_some_and(|utcb| map_answer(task, task, utcb, tag.0 & TAG_CONTENT)) {
         return Some(Ok(()));
     }
-    enter(thread, thread, Role::Alone, tag);
-    run(thread, thread, thread)
+    one_sided(thread, thread, Role::Alone)
+}
+
+/// Begins a transfer after `map_answer` has perhaps mapped some of the items, with interrupts off.
+fn one_sided(sender: Ref<Thread>, receiver: Ref<Thread>, role: Role) -> Option<Result<(), Error>> {
+    enter(sender, receiver, role, Tag(sender.frame().si.get()));
+    poll();
+    run(sender, receiver, sender)
 }
 
 /// Initialises the state of one partner. Its list of strings stays.

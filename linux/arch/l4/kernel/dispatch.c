@@ -403,7 +403,23 @@ asmlinkage struct pt_regs *l4_inside_call(void)
 	return l4_inside_next(task, regs);
 }
 
-/* Serves a message about such a thread, or for NULL Linux's own work. */
+/* Serves a message about such a thread, which is on its stack. */
+static struct pt_regs *l4_inside_serve(const struct keel_message *m)
+{
+	struct task_struct *task = current;
+	struct pt_regs *regs = task_pt_regs(task);
+
+	l4_inside_store_base();
+	if (keel_is(m, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
+		local_irq_enable();
+		l4_stub_replace(regs);
+		local_irq_disable();
+	}
+	l4_route(task, regs, m);
+	return l4_inside_next(task, regs);
+}
+
+/* Serves a processor's message about such a thread, or for NULL Linux's own work. */
 asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m)
 {
 	struct task_struct *task = current;
@@ -412,17 +428,10 @@ asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m)
 
 	if (m) {
 		copy = *m;
-		l4_inside_store_base();
-		if (keel_is(&copy, KEEL_KIND_SYSCALL, KEEL_GATE_SYSCALL)) {
-			local_irq_enable();
-			l4_stub_replace(regs);
-			local_irq_disable();
-		}
-		l4_route(task, regs, &copy);
-	} else {
-		local_irq_enable();
-		l4_exit_to_user(task, regs);
+		return l4_inside_serve(&copy);
 	}
+	local_irq_enable();
+	l4_exit_to_user(task, regs);
 	return l4_inside_next(task, regs);
 }
 
@@ -435,7 +444,7 @@ asmlinkage struct pt_regs *l4_inside_upcalled(unsigned long self, unsigned long 
 	struct keel_message m = { .tag = tag, .words = { first, [3] = frame->dr6 } };
 
 	memcpy(task_pt_regs(current), &frame->r15, sizeof(struct pt_regs));
-	return l4_inside_event(&m);
+	return l4_inside_serve(&m);
 }
 
 /*
