@@ -311,6 +311,9 @@ def _add_profile(verbs: Verbs) -> None:
     _add_place(verb)
     _add_packages(verb)
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
+    verb.add_argument(
+        "--of", metavar="FILE", type=Path, help="only what this program executes, linked where no other is, and kernels for it"
+    )
     verb.add_argument("--top", metavar="N", type=int, default=30, help="functions that are shown (%(default)s)")
     verb.add_argument("--folded", metavar="FILE", type=Path, help="also write them all for tools that draw flame graphs")
     verb.add_argument("--machine", metavar="NAME", help=f"modelled cycles of a processor: {', '.join(timing.machines())}")
@@ -393,6 +396,7 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
         tagged=options.tagged,
         parts=options.parts,
         placement=placement.parse(options.place),
+        program=options.of,
     )
 
 

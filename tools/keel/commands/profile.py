@@ -30,15 +30,25 @@ class Wanted:
     tagged: bool = False
     parts: Path | None = None
     placement: Placement = TASKS
+    # Only this program, and kernels for it.
+    program: Path | None = None
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
     """Runs the verb. The command's output and exit status are ours; the table goes below it."""
     if wanted.top < 1:
         raise KeelError("--top must be at least 1", "", Status.USAGE)
+    if wanted.program and (wanted.machines or wanted.parts):
+        raise KeelError("--of counts instructions by function", "it goes without --machine and --parts", Status.USAGE)
     with tempfile.TemporaryDirectory() as place:
         watch = watched.prepare(
-            settings, Path(place), wanted.machines, part=wanted.part, sums=bool(wanted.parts), native=wanted.native
+            settings,
+            Path(place),
+            wanted.machines,
+            part=wanted.part,
+            sums=bool(wanted.parts),
+            native=wanted.native,
+            program=wanted.program,
         )
         choices = boot.Choices(
             native=wanted.native,

@@ -8,6 +8,8 @@
  *                 executions
  *   sums=on       instead a line `part INSTRUCTIONS` for each part
  *   part=on       the marks of a program that measures itself
+ *   program=A-B   only what this program executes, by the addresses of its code, and what kernels do
+ *                 until another program runs: on one processor
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +22,14 @@
 enum {
 	/* Blocks that can be distinguished: many times what a guest translates. */
 	BLOCKS = 1 << 21,
+	HEXADECIMAL = 16,
 };
+
+/*
+ * From where on code is of no program: of the vDSO, which Linux puts above a stack that begins within
+ * 16 GB below the end of the lower half (arch/x86/entry/vdso/vma.c), or of kernels.
+ */
+#define VDSO ((UINT64_C(1) << 47) - (UINT64_C(1) << 34))
 
 /* A block of code; code at the same address in several spaces is one. */
 struct block {
@@ -35,6 +44,9 @@ static const char *output;
 static FILE *sums;
 static uint64_t sum;
 static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;
+/* With program=: the addresses of its code, and whether it was the last one that ran. */
+static uint64_t program_start, program_end;
+static int program_runs;
 
 static struct block *find_block(uint64_t address, uint64_t instructions)
 {
@@ -99,6 +111,28 @@ static void end_sum(unsigned int vcpu, void *data)
 	fflush(sums);
 }
 
+static void program_enters(unsigned int vcpu, void *is_it)
+{
+	(void)vcpu;
+	program_runs = is_it != NULL;
+}
+
+static void count_for_program(unsigned int vcpu, void *block)
+{
+	(void)vcpu;
+	((struct block *)block)->executed += program_runs;
+}
+
+/* Has a block counted where the program runs, or ran last: kernels, and the vDSO, work for it. */
+static void watch_program(struct qemu_plugin_tb *tb, struct block *block)
+{
+	int is_it = block->address >= program_start && block->address < program_end;
+
+	if (block->address < VDSO)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, program_enters, QEMU_PLUGIN_CB_NO_REGS, is_it ? block : NULL);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, count_for_program, QEMU_PLUGIN_CB_NO_REGS, block);
+}
+
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
@@ -106,6 +140,8 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	(void)id;
 	if (sums)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, add, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
+	else if (program_end)
+		watch_program(tb, find_block(qemu_plugin_tb_vaddr(tb), count));
 	else
 		count_executions(tb, &find_block(qemu_plugin_tb_vaddr(tb), count)->executed);
 	for (size_t at = 0; at < count; at++) {
@@ -121,7 +157,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
 {
-	static const char key[] = "output=";
+	static const char key[] = "output=", program[] = "program=";
 	int only_sums = 0;
 
 	(void)info;
@@ -133,6 +169,11 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 		} else if (!strcmp(argv[at], "part=on")) {
 			begins = MARK_PART_BEGINS;
 			ends = MARK_PART_ENDS;
+		} else if (!strncmp(argv[at], program, strlen(program))) {
+			char *rest;
+
+			program_start = strtoull(argv[at] + strlen(program), &rest, HEXADECIMAL);
+			program_end = strtoull(rest + strlen("-"), NULL, HEXADECIMAL);
 		} else {
 			fprintf(stderr, "profile: unknown argument %s\n", argv[at]);
 			return -1;
