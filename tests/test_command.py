@@ -82,6 +82,39 @@ def test_profile_tells_where_instructions_go(system: str) -> None:
     assert every_call in {row[3] for row in rows}
 
 
+def loop_at(address: str, rounds: int, place: Path) -> Path:
+    """A program whose code is at an address of its own: a loop of two instructions, without a library."""
+    source = place.with_suffix(".s")
+    end = "mov $60, %eax\nxor %edi, %edi\nsyscall"
+    source.write_text(f".globl _start\n_start: mov ${rounds}, %ecx\n1: dec %ecx\njnz 1b\n{end}\n")
+    link = ["-nostdlib", "-static", "-no-pie", f"-Wl,-Ttext-segment={address}"]
+    subprocess.run(["gcc", *link, "-o", str(place), str(source)], check=True)
+    return place
+
+
+@both
+def test_profile_of_one_program(system: str, tmp_path: Path) -> None:
+    """What a program executes, and kernels for it, and not what another one does beside it."""
+    rounds, other_rounds = 1_000_000, 5_000_000
+    measured, other = loop_at("0x10000000", rounds, tmp_path / "a"), loop_at("0x20000000", other_rounds, tmp_path / "b")
+    size = measured.stat().st_size
+    words = f"head -c {size} > /run/a; cat > /run/b; chmod +x /run/a /run/b; /run/b & /run/a; wait"
+    options = ["--native"] if system == "native" else []
+    stdin = measured.read_bytes() + other.read_bytes()
+    done = keel("profile", *options, "--of", str(measured), words, stdin=stdin)
+    lines = [line.split("|") for line in done.output.splitlines()[2:]]
+    found = {cells[3].strip(): int(cells[1].replace(",", "")) for cells in lines if not cells[4].strip()}
+    assert done.status == 0 and found["user"] == pytest.approx(2 * rounds, rel=0.001)
+    # The rest is a fork's end, an exec's end, page faults and an exit.
+    assert 1_000 < sum(found.values()) - found["user"] < rounds
+
+
+def test_profile_of_a_program_without_a_place_is_refused(tmp_path: Path) -> None:
+    assert_refused(refuse("profile", "--of", "/bin/true", "true"), "/bin/true is not linked at fixed addresses")
+    assert_refused(refuse("profile", "--of", str(tmp_path / "none"), "true"), "none")
+    assert_refused(refuse("profile", "--of", "/bin/true", "--machine", "skylake", "true"), "--of counts instructions by function")
+
+
 def test_profile_tells_modelled_cycles(tmp_path: Path) -> None:
     """For all machines that are asked for: a TLB that is flushed costs more than one with tags. An unknown machine is refused."""
     report = tmp_path / "parts.json"

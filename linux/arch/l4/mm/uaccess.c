@@ -280,12 +280,37 @@ static __always_inline bool l4_copy_cached(unsigned long address, void *kernel, 
 }
 
 /*
- * The current thread is in the server (kernel/inside.c): its memory is in this space, where it is
- * mapped. Copies until a fault, and returns the bytes that are left. What is mapped is young, and
- * dirty if it can be written, so that nothing has to be marked.
+ * Copies n bytes, by page-sized parts, and returns the bytes that could not be copied. Each part
+ * has a walk section of its own, so that other processors do not wait for the whole copy.
  */
-static unsigned long l4_copy_plain(unsigned long address, void *kernel, unsigned long n,
-				   unsigned long right)
+static __always_inline unsigned long l4_copy_by_walk(unsigned long address, void *kernel,
+						     unsigned long n, unsigned long right)
+{
+	unsigned long part;
+	bool done;
+
+	for (;;) {
+		part = min(n, PAGE_SIZE);
+		l4_walk_begin();
+		done = l4_copy_cached(address, kernel, part, right);
+		l4_walk_end();
+		if (unlikely(!done))
+			return l4_copy_parts(address, kernel, n, right);
+		n -= part;
+		if (likely(!n))
+			return 0;
+		kernel += part;
+		address += part;
+	}
+}
+
+/*
+ * The memory of the current thread is in this space, where it is mapped. Copies until a fault, and
+ * returns the bytes that are left. What is mapped is young, and dirty if it can be written, so that
+ * nothing has to be marked.
+ */
+static __always_inline unsigned long l4_copy_plain(unsigned long address, void *kernel,
+						   unsigned long n, unsigned long right)
 {
 	void *to = right & KEEL_FPAGE_WRITE ? (void *)address : kernel;
 	const void *from = right & KEEL_FPAGE_WRITE ? kernel : (void *)address;
@@ -304,55 +329,43 @@ static unsigned long l4_copy_plain(unsigned long address, void *kernel, unsigned
 }
 
 /*
- * Copies n bytes, by page-sized parts, and returns the bytes that could not be copied. Each part
- * has a walk section of its own, so that other processors do not wait for the whole copy.
+ * Like l4_copy_by_walk(), where programs have been in the server (kernel/inside.c): directly, if
+ * the current thread is. Not of 4 and 2 bytes, because those are one access.
  */
-static __always_inline unsigned long l4_copy_user(unsigned long address, void *kernel,
-						  unsigned long n, unsigned long right)
+static noinline unsigned long l4_copy_inside(unsigned long address, void *kernel, unsigned long n,
+					     unsigned long right)
 {
-	unsigned long part, left;
-	bool done;
+	unsigned long left;
 
-	/* Not of 4 and 2 bytes: those are one access. */
-	if (static_branch_unlikely(&l4_inside_used) && current->mm && current->mm->context.inside &&
-	    address < TASK_SIZE_MAX - n && n != sizeof(u32) && n != sizeof(u16)) {
-		left = l4_copy_plain(address, kernel, n, right);
-		if (likely(!left))
-			return 0;
-		kernel += n - left;
-		address += n - left;
-		n = left;
-		if (in_task()) {	/* the page is mapped before the thread goes on */
-			current->thread.reclaimed = false;
-			current->thread.fault_address = address;
-			current->thread.fault_rights = right;
-			current->thread.resume_action = L4_RESUME_MAPPINGS;
-		}
+	if (!current->mm || !current->mm->context.inside || address >= TASK_SIZE_MAX - n ||
+	    n == sizeof(u32) || n == sizeof(u16))
+		return l4_copy_by_walk(address, kernel, n, right);
+	left = l4_copy_plain(address, kernel, n, right);
+	if (likely(!left))
+		return 0;
+	address += n - left;
+	if (in_task()) {	/* the page is mapped before the thread goes on */
+		current->thread.reclaimed = false;
+		current->thread.fault_address = address;
+		current->thread.fault_rights = right;
+		current->thread.resume_action = L4_RESUME_MAPPINGS;
 	}
-	for (;;) {
-		part = min(n, PAGE_SIZE);
-		l4_walk_begin();
-		done = l4_copy_cached(address, kernel, part, right);
-		l4_walk_end();
-		if (unlikely(!done))
-			return l4_copy_parts(address, kernel, n, right);
-		n -= part;
-		if (likely(!n))
-			return 0;
-		kernel += part;
-		address += part;
-	}
+	return l4_copy_by_walk(address, kernel + n - left, left, right);
 }
 
 unsigned long raw_copy_from_user(void *to, const void __user *from, unsigned long n)
 {
-	return l4_copy_user((unsigned long)from, to, n, KEEL_FPAGE_READ);
+	if (static_branch_unlikely(&l4_inside_used))
+		return l4_copy_inside((unsigned long)from, to, n, KEEL_FPAGE_READ);
+	return l4_copy_by_walk((unsigned long)from, to, n, KEEL_FPAGE_READ);
 }
 EXPORT_SYMBOL(raw_copy_from_user);
 
 unsigned long raw_copy_to_user(void __user *to, const void *from, unsigned long n)
 {
-	return l4_copy_user((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
+	if (static_branch_unlikely(&l4_inside_used))
+		return l4_copy_inside((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
+	return l4_copy_by_walk((unsigned long)to, (void *)from, n, KEEL_FPAGE_WRITE);
 }
 EXPORT_SYMBOL(raw_copy_to_user);
 
