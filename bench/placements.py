@@ -8,6 +8,7 @@ ukl/. With --cycles a plugin of the emulator models a processor's cycles in the 
 """
 
 import statistics
+import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import run
 from keel.config import Settings
 
 import ukl
 from ukl import ORDINARY, PROGRAMS, SERVERS, Clock, Figures, Program, Ways, keel
 
 APPLICATIONS = Settings().build / "ukl" / "applications"
+PLOTTER = Path(__file__).with_name("plot_placements.py")
 # Where the measured program is in the guest.
 PLACE = "/run/measured"
 ALL_OPTIONS = ukl.WAYS["with all"]
@@ -117,7 +120,9 @@ def table(ladder: Ways, unit: str) -> str:
 def main(arguments: list[str]) -> int:
     """Measure, write and print."""
     told = {"--plugin": "the plugin that models them on native Linux", "--plugin-keel": "the plugin that models them on Keel"}
-    options = ukl.options_of("placements", __doc__, arguments, told)
+    options = ukl.options_of("placements", __doc__, arguments, told, plots=True)
+    if options.plot:
+        return subprocess.run([run.DEBIAN_PYTHON, str(PLOTTER), str(options.plot)], check=False).returncode
     try:
         found = measure(options.line, options.output, Plugins(options.plugin, options.plugin_keel), options.programs)
     except ukl.BenchError as error:

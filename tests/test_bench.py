@@ -719,6 +719,30 @@ def test_growth_is_drawn(run: ModuleType, growth: ModuleType, tmp_path: Path) ->
     assert growth.main(["--compare", str(kept), str(kept)]) == 0
 
 
+def test_placements_are_drawn(tmp_path: Path) -> None:
+    """As SVG and PNG, with the place that a row lacks left out. Results without a row that is drawn are refused."""
+    kept = tmp_path / "placements.json"
+
+    def draw() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(REPOSITORY / "keel"), "bench", "placements", "--plot", str(kept)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    rows = {
+        "native process": {"getpid-0": [200.0, 210.0], "read-1": [400.0]},
+        "process": {"getpid-0": [320.0], "read-1": [500.0]},
+    }
+    kept.write_text(
+        json.dumps({"instructions": {**rows, "a place": {"read-1": [300.0]}}, "cycles": {place: {} for place in rows}})
+    )
+    assert draw().returncode == 0
+    drawn = (tmp_path / "placements.svg").read_text()
+    assert all(f">{name}<" in drawn for name in ("getpid", "read 1 byte", "process", "a place", "executed instructions"))
+    assert "modelled cycles" not in drawn and (tmp_path / "placements.png").stat().st_size
+    kept.write_text(json.dumps({"instructions": {place: {"write-2": [1.0]} for place in rows}, "cycles": {}}))
+    refused = draw()
+    assert refused.returncode == 1 and "none of the rows that are drawn" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"), [(["quake"], "quake"), (["--systems", "vax"], "vax"), (["--sizes", "1,x"], "1,x")]
 )
