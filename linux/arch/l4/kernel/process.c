@@ -45,6 +45,7 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 	dst->thread.resume_action = L4_RESUME_START;
 	dst->thread.pager = 0;
 	dst->thread.native = NULL;
+	dst->thread.frame_copy = NULL;
 	dst->thread.fpu = (struct fpu){ };
 	dst->thread.loaded = false;
 	return 0;
@@ -53,6 +54,7 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 void arch_release_task_struct(struct task_struct *task)
 {
 	l4_fpu_free(task);
+	kfree(task->thread.frame_copy);
 	if (task->thread.frame)
 		l4_frame_free(task->thread.frame);
 }

@@ -49,6 +49,7 @@ struct thread_struct {
 	struct fpu fpu;
 	unsigned long loaded;		/* in the server: it has FPU state and fs base (kernel/inside.c) */
 	void __user *signal_frame;	/* that is being built (kernel/sigframe.c) */
+	void *frame_copy;		/* its copy if it is in two pages; kept, NULL before the first */
 	/* By x86's names: the selectors and bases that a new program starts with. */
 	unsigned short es, ds, fsindex, gsindex;
 	unsigned long fsbase, gsbase;
