@@ -448,17 +448,25 @@ static bool l4_fpu_load_from_frame(const void __user *frame)
 	return loaded;
 }
 
-/* Copies the state of a frame to the buffer `state`. Returns false for a bad frame. */
+/*
+ * Copies the state of a frame to the buffer `state`, all of which it writes. Returns false for a bad
+ * frame.
+ */
 static bool l4_fpu_restore(struct xregs_state *state, const void __user *buf)
 {
 	unsigned long wanted = XFEATURE_MASK_FPSSE;
 	struct _fpx_sw_bytes sw;
+	bool extended;
 
 	if (copy_from_user(&state->i387, buf, sizeof(state->i387)))
 		return false;
 	memcpy(&sw, state->i387.sw_reserved, sizeof(sw));
-	if (l4_fpu_has_xstate(&sw, buf)) {
-		if (copy_from_user(state, buf, sw.xstate_size))
+	extended = l4_fpu_has_xstate(&sw, buf);
+	if (!extended || sw.xstate_size < keel_kip->fpu_size)
+		memset(&state->header, 0, keel_kip->fpu_size - sizeof(state->i387));
+	if (extended) {
+		if (copy_from_user(&state->header, buf + sizeof(state->i387),
+				   sw.xstate_size - sizeof(state->i387)))
 			return false;
 		if (state->header.xfeatures & ~keel_kip->fpu_mask)
 			return false;
@@ -497,9 +505,8 @@ static bool l4_fpu_restore_frame(void __user *buf, bool ia32_frame)
 		return true;
 	state = &l4_fpu_alloc(fpu)->xsave;
 	fpu->stale = true;	/* copying may sleep, and then nothing is saved to the buffer */
-	l4_fpu_reset(fpu->regs);
 	if ((ia32_frame ? l4_fpu_restore_32(state, buf) : l4_fpu_restore(state, buf)) &&
-	    !l4_fpu_store(current))
+	    (l4_fpu_load_registers(state) || !l4_fpu_store(current)))
 		return true;
 	fpu__clear_user_states(fpu);
 	return false;
