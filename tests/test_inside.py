@@ -2,6 +2,7 @@
 """A program in the task of Linux itself, run by the server threads (docs/placements.md)."""
 
 import signal
+from collections.abc import Sequence
 
 import pytest
 from conftest import GUEST_DIRECTORY, Result, run_in_tests, together
@@ -26,11 +27,11 @@ ended 0
 PLACE = f"{GUEST_DIRECTORY}/place"
 
 
-def inside(command: str, *programs: str, processors: int = 1, sent: str = "place", limit_s: int = LIMIT_S) -> Result:
-    """The result of a command on Keel, where these programs are in the server. `sent` is a program of the tests."""
+def inside(command: str, *programs: str, processors: int = 1, sent: Sequence[str] = ("place",), limit_s: int = LIMIT_S) -> Result:
+    """The result of a command on Keel, where these programs are in the server. `sent` are programs of the tests."""
     words = [word for program in programs for word in ("--place", f"{program}=server")]
     options = [*words, "--smp", str(processors)]
-    return run_in_tests("keel", command, limit_s=limit_s, options=options, programs=(sent,))
+    return run_in_tests("keel", command, limit_s=limit_s, options=options, programs=sent)
 
 
 @together("inside")
@@ -81,7 +82,7 @@ cp transcript runner && cp transcript process && names=$(./runner --list | grep 
 wc -l < inside; diff outside inside; dmesg | grep -c Oops
 """
     transcript = f"{GUEST_DIRECTORY}/transcript"
-    result = inside(command, transcript, processors=processors, sent="transcript", limit_s=TRANSCRIPT_LIMIT_S)
+    result = inside(command, transcript, processors=processors, sent=("transcript",), limit_s=TRANSCRIPT_LIMIT_S)
     count, *lines = result.output.splitlines()
     different = {line[2:].partition(":")[0] for line in lines if line[0] in "<>"}
     assert int(count) > LEAST_CHECKS, result
@@ -165,3 +166,98 @@ dmesg | grep -o 'ordinary process: it lacks CAP_SYS_RAWIO'
     result = inside(command, PLACE)
     expected = "other 0\nordinary process: another one is in the server\nprogram 0\nordinary process: it lacks CAP_SYS_RAWIO\n"
     assert (result.status, result.output) == (0, expected), result.error
+
+
+def test_a_command_in_the_server() -> None:
+    """keel-place executes one that was not named, and one that was as a process; its children are ordinary processes."""
+    command = f"""
+cp place other && keel-place server ./other inside ./place {LINUX_IMAGE} && keel-place process ./place only {LINUX_IMAGE}
+keel-place server sh -c './other only {LINUX_IMAGE}; ./place only {LINUX_IMAGE}'
+printf '#!/bin/bash\\ngrep -c keel /proc/$$/maps' > stands && chmod +x stands && PATH=/usr/bin:. keel-place server stands
+"""
+    result = inside(command.replace("keel-place", COMMAND), PLACE)
+    assert (result.status, result.output) == (0, SEEN.format(1) + "other 0\nother 0\nother 0\n1\n"), result.error
+
+
+# By its path, because the test changes PATH.
+COMMAND = "/usr/local/bin/keel-place"
+USAGE = "usage: keel-place process|kernel|server COMMAND [ARGUMENT]..."
+# What is refused, the exit status, and the line that says why.
+REFUSED = [
+    ("keel-place", 125, USAGE),
+    ("keel-place server", 125, USAGE),
+    ("keel-place nowhere true", 125, USAGE),
+    ("setpriv --bounding-set=-sys_rawio keel-place server true", 125, "keel-place: server: you lack CAP_SYS_RAWIO"),
+    ("keel-place kernel true", 125, "keel-place: kernel: Linux itself is not in supervisor mode"),
+    ("keel-place server keel-place server true", 125, "keel-place: server: another program is in the server"),
+    ("keel-place server ./place32", 126, "keel-place: ./place32: it is not a 64-bit program"),
+    ("keel-place server /etc/passwd", 126, "keel-place: /etc/passwd: Permission denied"),
+    ("keel-place server nothing", 127, "keel-place: nothing: No such file or directory"),
+]
+# It asks for the server, gives up the right, and executes a program.
+GIVES_UP = """python3 -c "
+import ctypes, os
+libc = ctypes.CDLL(None)
+print(libc.syscall(158, 0x4b454c05, 4), libc.syscall(158, 0x4b454c05, 3), libc.prctl(24, 17, 0, 0, 0), flush=True)
+os.execv('/bin/true', ['true'])"
+"""
+
+
+def test_what_is_refused_the_server() -> None:
+    """One line says why, the status says so, and the next one is in the server. What changes before exec ends the program."""
+    tries = "\n".join(f"{command} 2>&1; echo $?" for command, _, _ in REFUSED)
+    command = f"""{tries}
+{GIVES_UP} echo $?; dmesg | grep -o 'true.* is killed.*' | sed 's/[0-9]*//g'
+keel-place server ./place only {LINUX_IMAGE}; ./place only {LINUX_IMAGE}
+"""
+    result = inside(command, sent=("place", "place32"))
+    expected = [text for _, status, line in REFUSED for text in (line, str(status))]
+    ends = ["-1 0 0", str(128 + signal.SIGKILL), "true[] is killed: it lacks CAP_SYS_RAWIO", "other 1", "other 0"]
+    assert result.output.splitlines() == [*expected, *ends], result.error
+
+
+# It has more memory than there is, or the addresses of Linux's stubs.
+LARGE = "static char room[1L << 42]; int main(int count, char **words) { return room[count]; }"
+AT_THE_STUBS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char room[4 << 20];
+int main(void)
+{
+	for (int i = 0; i < 1000; i++)
+		room[i << 12] = getppid() > 0;
+	printf("%d %d\\n", room < (char *)0x0b0f0000 && room + sizeof(room) > (char *)0x0b100000, WEXITSTATUS(system("exit 3")));
+	return *(volatile char *)0xLINUX_IMAGE == 0;
+}
+"""
+LOADING = """
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+int main(void)
+{
+	void *library = dlopen("libm.so.6", RTLD_NOW);
+	double (*root)(double) = library ? (double (*)(double))dlsym(library, "sqrt") : NULL;
+	printf("%.1f\\n", root ? root(6.25) : 0);
+	return 0;
+}
+"""
+
+
+def test_unusual_programs_in_the_server() -> None:
+    """Too large, at the addresses of the stubs, static with dlopen, with privileged instructions: each ends as a process does."""
+    sources = {"large": LARGE, "stubs": AT_THE_STUBS.replace("LINUX_IMAGE", LINUX_IMAGE), "loading": LOADING}
+    files = "\n".join(f"cat > {name}.c <<'END'\n{text}\nEND" for name, text in sources.items())
+    command = f"""{files}
+gcc -w -mcmodel=medium -o large large.c && gcc -static -Wl,-Ttext-segment=0xb000000 -o stubs stubs.c
+gcc -static -o loading loading.c -ldl 2> /dev/null
+{COMMAND} server ./large; echo $?; ./large; echo $?
+{COMMAND} server ./stubs; echo $?; {COMMAND} server ./loading; {COMMAND} server ./place forbidden
+{COMMAND} server ./place only {LINUX_IMAGE}
+"""
+    result = inside(command)
+    large, ordinary, *rest = result.output.splitlines()
+    assert large == ordinary == str(128 + signal.SIGSEGV), result
+    assert rest == ["1 3", "0", "2.5", "cli 1 cr0 1 msr 1", "other 1"], result

@@ -75,6 +75,19 @@ def test_a_program_in_supervisor_mode(processors: int) -> None:
 
 
 @together("place")
+def test_a_command_in_supervisor_mode() -> None:
+    """Both words of keel-place, and both of --place, are supervisor mode; what has no right or is 32-bit is refused."""
+    command = """
+cp place other; ./place; keel-place process ./place; keel-place kernel ./other; keel-place server ./other; ./other
+keel-place server ./place32 2>&1; setpriv --bounding-set=-sys_rawio keel-place kernel ./other 2>&1
+"""
+    result = placed(command, "--place", f"{GUEST_DIRECTORY}/place=server", programs=("place", "place32"))
+    lines = [f"other {level}" for level in (SUPERVISOR, USER, SUPERVISOR, SUPERVISOR, USER)]
+    refused = ["keel-place: ./place32: it is not a 64-bit program", "keel-place: kernel: you lack CAP_SYS_RAWIO"]
+    assert result.output.splitlines() == [*lines, *refused], result.error
+
+
+@together("place")
 def test_debian_programs_in_supervisor_mode() -> None:
     """Unmodified dynamic programs of Debian's: a shell with children and signals, perl, a C compiler."""
     script = r"""

@@ -19,6 +19,7 @@
 #include "exec.h"
 #include "mounts.h"
 #include "net.h"
+#include "place.h"
 #include "settings.h"
 #include "shares.h"
 #include "shell.h"
@@ -85,6 +86,8 @@ int main(int argc, char **argv)
 	bool has_ssh;
 	int fd = -1;
 
+	if (strcmp(basename(argv[0]), PLACE_COMMAND) == 0)
+		return run_place(argc, argv);
 	if (getpid() != 1 && argc == 2 && strcmp(argv[1], SERVICE) == 0)
 		return run_service();
 	if (getpid() != 1) {
@@ -104,6 +107,7 @@ int main(int argc, char **argv)
 	}
 	if (settings.app[0])
 		application = place_application(fd, settings.app);
+	install_place();
 	mount_shares(&settings);
 	open_console();
 	prepare_surroundings(&settings);

@@ -13,11 +13,18 @@ from test_ukl import APPLICATIONS, CHECKS, GUEST, LIMIT_S, OPTIONS, SERVED, SOUR
 PLACED, ORDINARY, WRONG = "/run/placed", "/run/ordinary", "/run/wrong"
 INSIDE = ["--place", f"{PLACED}=server"]
 SUPERVISOR = ["--place", "linux=kernel", "--place", f"{PLACED}=kernel"]
+# The same place: what a program in the server asks for is there, too.
+COLOCATED = ["--place", "linux=kernel", "--place", f"{PLACED}=server"]
 UNPACKED = f"cat > {PLACED} && chmod +x {PLACED} && cp {PLACED} {ORDINARY}"
 # What differs from a process: in the server INT 0x80 is not for programs (docs/placements.md).
 IN_SERVER = {"legacy: int $0x80 gives the process and -38", "legacy 0", "legacy 139", "Segmentation fault"}
 IN_SUPERVISOR_MODE = {"level: 3, constructors ran", "level: 0, constructors ran"}
-PLACES = [(INSIDE, "itself", IN_SERVER), (INSIDE, "itself bypass", IN_SERVER), (SUPERVISOR, "itself", IN_SUPERVISOR_MODE)]
+PLACES = [
+    (INSIDE, "itself", IN_SERVER),
+    (INSIDE, "itself bypass", IN_SERVER),
+    (SUPERVISOR, "itself", IN_SUPERVISOR_MODE),
+    (COLOCATED, "itself bypass", IN_SUPERVISOR_MODE),
+]
 
 
 def built(source: Path, *options: str) -> str:
@@ -34,7 +41,7 @@ def placed(program: str, options: list[str], command: str) -> Result:
 
 
 @pytest.mark.parametrize("processors", ["1", "2"])
-@pytest.mark.parametrize(("options", "words", "different"), PLACES, ids=["server", "bypass", "supervisor"])
+@pytest.mark.parametrize(("options", "words", "different"), PLACES, ids=["server", "bypass", "supervisor", "supervisor bypass"])
 def test_one_file(options: list[str], words: str, different: set[str], processors: str) -> None:
     """Each check in the program itself ends as in an ordinary process of the same file."""
     command = f"""
@@ -121,6 +128,38 @@ def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp
             stub.stop_at(back)
             stub.run_to(server[work])
             stub.forget(back)
+        assert stub.ask("D") == "OK"
+        output, _ = child.communicate(timeout=STUB_LIMIT_S + GRACE_S)
+    assert (child.returncode, output) == (0, b"registers: changed by 0 calls, no call's number gives -1 and -1\n")
+
+
+def test_interrupts_in_a_leaf_in_supervisor_mode(tmp_path: Path) -> None:
+    """An NMI at each instruction, and an interrupt that is pending then: it comes when all registers are the program's."""
+    program = APPLICATIONS / built(SOURCES / "level.c")
+    server, kernel = symbols(LINUX / "l4" / "vmlinux"), symbols(KERNEL)
+    nmi, stubs = kernel["nmi_entry"], range(kernel["vector_stubs"], kernel["vector_stubs"] + 256 * 16)
+    command = f"cp /mnt/{program.name} {PLACED} && {PLACED} registers itself bypass"
+    words = ["run", *COLOCATED, "--share", f"{program.parent}:/mnt", "--exec", command]
+    with stopped(tmp_path, words) as (child, stub, monitor):
+        places = instructions(stub, server["l4_leaf_begin"], server["l4_leaf_jump"] + JUMP_BYTES)
+        # The µ-kernel masks NMIs. Here it runs, and interrupts are off.
+        stub.run_to(kernel["supervisor_up_syscall_entry"])
+        execute(stub, nmi + IRETQ_BYTES, STORE_NMI, RAX, LINT1)
+        # Interrupts come while single steps are made.
+        assert stub.ask("Qqemu.sstep=1") == "OK"
+        for number, place in enumerate(places):
+            stub.run_to(place)
+            monitor.ask("inject-nmi")
+            stub.run_to(nmi)
+            assert stub.word(stub.register(STACK)) == place
+            # When the NMI is over, an interrupt is pending that brings a signal.
+            execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, LOOP_TURNS)
+            assert stub.step() == place
+            rest = places[number + 1 :]
+            assert [stub.step() for _ in rest] == rest
+            if not rest:
+                assert stub.step() in stubs
+                assert stub.word(stub.register(STACK)) == place
         assert stub.ask("D") == "OK"
         output, _ = child.communicate(timeout=STUB_LIMIT_S + GRACE_S)
     assert (child.returncode, output) == (0, b"registers: changed by 0 calls, no call's number gives -1 and -1\n")

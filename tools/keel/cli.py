@@ -151,8 +151,8 @@ def _add_place(verb: Parser) -> None:
         action="append",
         default=[],
         help=f"what runs where on Keel: {placement.LINUX}={placement.KERNEL}, Linux in supervisor mode, in the spaces of all "
-        f"processes; and besides /PATH={placement.KERNEL}, that program, too; without these /PATH={placement.SERVER}, that "
-        "program in Linux's own task; may be repeated",
+        f"processes; and besides /PATH={placement.KERNEL} or {placement.SERVER}, that program, too; without it "
+        f"/PATH={placement.SERVER}, that program in Linux's own task; may be repeated",
     )
 
 

@@ -11,10 +11,10 @@ LINUX = "linux"
 # A task of its own in user mode; in supervisor mode, in the upper half of every process's space.
 TASK, KERNEL = "task", "kernel"
 PLACES = (TASK, KERNEL)
-# A program in the task of Linux itself, in user mode.
+# A program in the task of Linux itself, in user mode; in supervisor mode, in a space of its own, where Linux is.
 SERVER = "server"
-# Where a program can be by the place of Linux.
-PROGRAMS = {TASK: SERVER, KERNEL: KERNEL}
+# Where programs can be by the place of Linux, beside which both places are one if there are two.
+PROGRAMS = {TASK: (SERVER,), KERNEL: (KERNEL, SERVER)}
 # The word of the µ-kernel's command line by which the root task may create tasks in supervisor mode.
 SUPERVISOR_TASKS = "supervisor"
 # The limits of Linux's side (linux/arch/l4/kernel/place.c).
@@ -25,10 +25,10 @@ KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}, /PATH={SERVER}"
 
 @dataclass(frozen=True)
 class Placement:
-    """Where Linux runs on Keel, and the paths of the programs that run where it lets them: `PROGRAMS`."""
+    """Where Linux runs on Keel, and the paths and places (`PROGRAMS`) of programs."""
 
     linux: str = TASK
-    programs: tuple[str, ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
 
     def kernel_words(self) -> list[str]:
         """What the µ-kernel's command line says of it."""
@@ -36,7 +36,7 @@ class Placement:
 
     def linux_words(self) -> list[str]:
         """What Linux's command line says of it."""
-        return [f"keel.place={program}={PROGRAMS[self.linux]}" for program in self.programs]
+        return [f"keel.place={program}={where}" for program, where in self.programs]
 
 
 # What is so without --place.
@@ -50,18 +50,17 @@ def parse(words: Sequence[str]) -> Placement:
         who, separator, where = word.rpartition("=")
         if who == LINUX and where in PLACES:
             linux = where
-        elif separator and who.startswith("/") and where in PROGRAMS.values():
+        elif separator and who.startswith("/") and where in (KERNEL, SERVER):
             programs.append((_program(who), where))
         else:
             raise KeelError(f"--place {word!r}: nothing can be placed so", f"known are {KNOWN}", Status.USAGE)
     for program, where in programs:
-        if where != PROGRAMS[linux]:
-            (needed,) = (place for place, programs_place in PROGRAMS.items() if programs_place == where)
-            reason = f"--place {program}={where}: a program is there only beside {LINUX}={needed}"
-            raise KeelError(reason, f"give --place {LINUX}={needed}, or {program}={PROGRAMS[linux]}", Status.USAGE)
+        if where not in PROGRAMS[linux]:
+            reason = f"--place {program}={where}: a program is there only beside {LINUX}={KERNEL}"
+            raise KeelError(reason, f"give --place {LINUX}={KERNEL}, or {program}={SERVER}", Status.USAGE)
     if len(programs) > MOST_PROGRAMS:
         raise KeelError(f"--place: {len(programs)} programs", f"at most {MOST_PROGRAMS} can be named", Status.USAGE)
-    return Placement(linux, tuple(program for program, _ in programs))
+    return Placement(linux, tuple(programs))
 
 
 def _program(path: str) -> str:

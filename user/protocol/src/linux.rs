@@ -17,6 +17,16 @@ keel_abi::constants! {
     /// arch_prctl option: the calling thread's page faults go first to the thread with this id, or
     /// to Linux only (nil)
     LINUX_PRCTL_PAGER = 0x4b45_4c04;
+    /// arch_prctl option: where the calling thread's next exec runs its program, LINUX_PLACE_*
+    LINUX_PRCTL_PLACE = 0x4b45_4c05;
+    /// Where a program runs: where Linux's command line says
+    LINUX_PLACE_NAMED = 0;
+    /// It is an ordinary process, even if the command line names it
+    LINUX_PLACE_PROCESS = 1;
+    /// It is in supervisor mode, if Linux is
+    LINUX_PLACE_KERNEL = 2;
+    /// It is in the server's task; in supervisor mode, if Linux is
+    LINUX_PLACE_SERVER = 3;
 }
 
 keel_abi::layout! {

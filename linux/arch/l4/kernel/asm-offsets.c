@@ -31,6 +31,7 @@ int main(void)
 	DEFINE(L4_STUBS, L4_STUBS);
 	DEFINE(L4_STUB_SIZE, L4_STUB_SIZE);
 	DEFINE(L4_WAITING_INSIDE, L4_WAITING_INSIDE);
+	DEFINE(L4_LEAF_SIZE, L4_LEAF_SIZE);
 	/* For the 32-bit vDSO's unwind information about signal frames. */
 	OFFSET(IA32_SIGCONTEXT_ax, sigcontext_32, ax);
 	OFFSET(IA32_SIGCONTEXT_bx, sigcontext_32, bx);

@@ -35,10 +35,14 @@ static DEFINE_PER_CPU(bool, l4_inside_ready);
 
 DEFINE_STATIC_KEY_FALSE(l4_inside_used);
 
+/* In a leaf of a program in supervisor mode: its stack pointer and base of gs, then the stack. */
+DEFINE_PER_CPU_ALIGNED(char[L4_LEAF_SIZE], l4_leaf);
+
 /* The only mm that is in the server's task; changed by CMPXCHG. */
 static struct mm_struct *l4_inside_mm;
 
 extern const char l4_inside_leaving[], l4_inside_leaving_end[];
+extern const char l4_leaf_jump[];
 extern const char ukl_leaf_leaving[], ukl_leaf_end[], ukl_bypass_leaving[], ukl_bypass_end[];
 asmlinkage void l4_inside_stay(void);
 asmlinkage void l4_inside_left(void);
@@ -46,13 +50,21 @@ asmlinkage void l4_inside_upcall(void);
 asmlinkage void ukl_leaf_work(void);
 asmlinkage void ukl_bypass_work(void);
 
+/* Returns an error if no program can begin in the server now, or 0. */
+int l4_inside_refuses(void)
+{
+	if (!boot_cpu_has(X86_FEATURE_FSGSBASE) || !boot_cpu_has(X86_FEATURE_XSAVE))
+		return -EOPNOTSUPP;
+	return READ_ONCE(l4_inside_mm) ? -EBUSY : 0;
+}
+
 /*
  * The current process is executing a program, whose mm is new: takes the server's task for it.
  * Returns NULL, or the reason why that is not possible.
  */
 const char *l4_inside_begin(struct mm_struct *mm)
 {
-	if (!boot_cpu_has(X86_FEATURE_FSGSBASE) || !boot_cpu_has(X86_FEATURE_XSAVE))
+	if (l4_inside_refuses() == -EOPNOTSUPP)
 		return "the processor lacks FSGSBASE or XSAVE";
 	if (cmpxchg(&l4_inside_mm, NULL, mm))
 		return "another one is in the server";
@@ -75,7 +87,8 @@ void l4_inside_end(struct mm_struct *mm)
 /*
  * Returns true if the current process is at a gate, before its call has begun, and cannot use it: a
  * program in supervisor mode was interrupted there, or a forked child of a program in the server
- * has read its gate before that was closed. It makes the call by its instruction.
+ * has read its gate before that was closed. It makes the call by its instruction. After a leaf's
+ * call it continues where the jump leads.
  */
 bool l4_left_gate(struct pt_regs *regs)
 {
@@ -85,6 +98,9 @@ bool l4_left_gate(struct pt_regs *regs)
 
 	if (there)
 		regs->ip = regs->cx - LEN_SYSCALL;
+	else if (IS_ENABLED(CONFIG_UKL_BYPASS) && current->mm->context.supervisor &&
+		 ip == l4_leaf_jump)
+		regs->ip = regs->cx;
 	return there;
 }
 

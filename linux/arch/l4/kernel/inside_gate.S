@@ -102,9 +102,46 @@ SYM_CODE_END(l4_inside_run)
  * what SYSCALL would do, without its time. The program's flags are lost, as in a C function. An
  * interrupt or a single step comes before its first instruction only, when the call has not begun:
  * l4_left_gate() makes it begin at the program's instruction.
+ *
+ * A leaf (ukl/bypass.c) of a thread that asked for the bypass is called here, on the thread's own
+ * lthread. That runs only while the server waits for its message, so `current` is its task. No
+ * interrupt comes before l4_leaf_jump: the lock of RCU's readers, and what another processor wants
+ * of the thread comes after it. NMIs use neither gs nor the stack. An NMI just before the jump lets
+ * an interrupt in there: l4_left_gate() makes the jump.
  */
 SYM_CODE_START(l4_supervisor_gate)
 	cli
+#ifdef CONFIG_UKL_BYPASS
+	cmpq	$UKL_CALLS, %rax
+	jae	1f
+	cmpq	$ukl_leaf, ukl_ways(, %rax, 8)
+	jne	1f
+	/* The base of gs for Linux, from the processor's number. */
+SYM_INNER_LABEL(l4_leaf_begin, SYM_L_GLOBAL)
+	movl	$__CPUNODE_SEG, %r11d
+	lsll	%r11d, %r11d
+	movq	__per_cpu_offset(, %r11, 8), %r11
+	movq	%rsp, l4_leaf(%r11)
+	movq	current_task(%r11), %rsp
+	subl	$UKL_BYPASS_ONE, TASK_TI_status(%rsp)
+	jb	2f
+	cmpq	$0, TASK_TI_syscall_work(%rsp)
+	jne	3f
+	rdgsbase %rsp
+	movq	%rsp, l4_leaf + 8(%r11)
+	wrgsbase %r11
+	leaq	l4_leaf + L4_LEAF_SIZE(%r11), %rsp
+	call	*ukl_calls(, %rax, 8)
+	movq	%gs:l4_leaf + 8, %r11
+	movq	%gs:l4_leaf, %rsp
+	wrgsbase %r11
+	sti
+SYM_INNER_LABEL(l4_leaf_jump, SYM_L_GLOBAL)
+	jmp	*%rcx
+2:	addl	$UKL_BYPASS_ONE, TASK_TI_status(%rsp)
+3:	movq	l4_leaf(%r11), %rsp
+1:
+#endif
 	cld
 	clac
 	movl	$(X86_EFLAGS_IF | X86_EFLAGS_FIXED), %r11d

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where programs run that the command line names. A program is that of the file at its path when it
- * is executed. CAP_SYS_RAWIO decides, because such a program can do more than others:
- *   - keel.place=/usr/bin/APP=kernel, where Linux itself is in supervisor mode: there too, each in
- *     a space of its own. Its children are in supervisor mode until they execute another program.
+ * Where programs run that the command line names, or for which a thread asks before it executes
+ * them (KEEL_LINUX_PRCTL_PLACE). A named program is that of the file at its path when it is
+ * executed. CAP_SYS_RAWIO decides, because such a program can do more than others:
+ *   - keel.place=/usr/bin/APP=kernel, or =server, where Linux itself is in supervisor mode: there
+ *     too, each in a space of its own. Its children are in supervisor mode until they execute
+ *     another program.
  *   - keel.place=/usr/bin/APP=server, where Linux is in user mode: in the server's own task
  *     (kernel/inside.c), one process at a time. Its children are ordinary processes.
+ * A named program that cannot be there is an ordinary process; for others exec, or the call before
+ * it, fails; what changes in between kills the new program.
  */
 #include <linux/capability.h>
 #include <linux/file.h>
@@ -27,17 +31,17 @@
 static char l4_placed[L4_PLACED_MAX][L4_PLACED_PATH] __ro_after_init;
 static unsigned int l4_placed_count __ro_after_init;
 
-/* One program: its absolute path and its place. There is one place beside each one of Linux. */
+/* One program: its absolute path and its place. Beside Linux in supervisor mode both are one. */
 static int __init l4_place(char *word)
 {
-	const char *known = keel_entry ? "=kernel" : "=server";
 	char *place = strrchr(word, '=');
 	size_t length = place ? place - word : 0;
 
-	if (!length || word[0] != '/' || strcmp(place, known) || length >= L4_PLACED_PATH ||
+	if (!length || word[0] != '/' || length >= L4_PLACED_PATH ||
+	    (strcmp(place, "=server") && !(keel_entry && !strcmp(place, "=kernel"))) ||
 	    l4_placed_count == L4_PLACED_MAX) {
-		pr_err("keel: keel.place=%s is ignored: beside Linux in %s mode it is PATH%s, of %d at most\n",
-		       word, keel_entry ? "supervisor" : "user", known, L4_PLACED_MAX);
+		pr_err("keel: keel.place=%s is ignored: it is PATH=server, of %d at most, or beside Linux in supervisor mode PATH=kernel\n",
+		       word, L4_PLACED_MAX);
 		return 1;
 	}
 	memcpy(l4_placed[l4_placed_count++], word, length);
@@ -98,24 +102,51 @@ static void l4_gate_open(struct file *file)
 }
 
 /*
+ * arch_prctl: where the calling thread's next exec runs its program, one of KEEL_LINUX_PLACE_*.
+ * Returns 0; -EPERM without CAP_SYS_RAWIO, -EBUSY if another program is in the server, -EOPNOTSUPP
+ * if no program can be there, or -EINVAL.
+ */
+long l4_place_next(unsigned long place)
+{
+	int error = place > KEEL_LINUX_PLACE_SERVER ? -EINVAL : 0;
+
+	if (place > KEEL_LINUX_PLACE_PROCESS && !error)
+		error = !capable(CAP_SYS_RAWIO) ? -EPERM : keel_entry ? 0 :
+			place == KEEL_LINUX_PLACE_SERVER ? l4_inside_refuses() : -EOPNOTSUPP;
+	if (!error)
+		current->thread.place = place;
+	return error;
+}
+
+/* Whether the command line names a program. */
+static bool l4_is_named(struct file *file)
+{
+	unsigned int i;
+
+	for (i = 0; i < l4_placed_count; i++)
+		if (l4_leads_to(l4_placed[i], file_inode(file)))
+			return true;
+	return false;
+}
+
+/*
  * exec, with the new program's mm and credentials: where it runs. `wide`: it is a 64-bit program;
  * others can be nowhere else. May sleep.
  */
 void l4_place_program(bool wide)
 {
+	unsigned long place = current->thread.place;
 	struct mm_struct *mm = current->mm;
 	const char *refusal;
 	struct file *file;
-	unsigned int i;
 
-	if (likely(!l4_placed_count))
+	current->thread.place = KEEL_LINUX_PLACE_NAMED;
+	if (likely(!(place | l4_placed_count)) || place == KEEL_LINUX_PLACE_PROCESS)
 		return;
 	file = get_mm_exe_file(mm);
 	if (!file)
 		return;
-	for (i = 0; i < l4_placed_count && !l4_leads_to(l4_placed[i], file_inode(file)); i++)
-		;
-	if (i == l4_placed_count)
+	if (!place && !l4_is_named(file))
 		goto out;
 	refusal = !capable(CAP_SYS_RAWIO) ? "it lacks CAP_SYS_RAWIO" :
 		  !wide ? "it is a 32-bit program" :
@@ -126,8 +157,12 @@ void l4_place_program(bool wide)
 		set_dumpable(mm, SUID_DUMP_DISABLE);
 		l4_gate_open(file);
 	} else {
-		pr_notice_ratelimited("keel: %s[%d] is an ordinary process: %s\n",
-				      current->comm, task_pid_nr(current), refusal);
+		pr_notice_ratelimited("keel: %s[%d] is %s: %s\n", current->comm,
+				      task_pid_nr(current),
+				      place ? "killed" : "an ordinary process", refusal);
+		/* It was asked for by who could have been told before: that has changed since. */
+		if (place)
+			force_fatal_sig(SIGKILL);
 	}
 out:
 	fput(file);

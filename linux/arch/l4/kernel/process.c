@@ -34,7 +34,7 @@ struct first_stack {
 	void (*ret)(void);
 };
 
-/* A new task has no frame, lthread, service of a native lthread or FPU buffer of its own yet. */
+/* A new task has no frame, lthread, service, FPU buffer or place of its own yet. */
 int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 {
 	*dst = *src;
@@ -48,6 +48,7 @@ int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 	dst->thread.frame_copy = NULL;
 	dst->thread.fpu = (struct fpu){ };
 	dst->thread.loaded = false;
+	dst->thread.place = KEEL_LINUX_PLACE_NAMED;
 	return 0;
 }
 

@@ -72,6 +72,8 @@ SYSCALL_DEFINE2(arch_prctl, int, option, unsigned long, arg2)
 {
 	long result;
 
+	if (option == KEEL_LINUX_PRCTL_PLACE)
+		return l4_place_next(arg2);
 	/* A program in the server has no lthread for Keel's own options. */
 	switch (current->mm->context.inside ? 0 : option) {
 	case KEEL_LINUX_PRCTL_DISPATCH:

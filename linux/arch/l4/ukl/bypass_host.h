@@ -94,6 +94,9 @@ SYM_INNER_LABEL(ukl_leaf_leaving, SYM_L_GLOBAL)
 	jmp	l4_inside_stay
 .endm
 #else
-#define ukl_is_application(task) ((task)->mm->context.inside)
+/* Those in supervisor mode have leaves only: l4_supervisor_gate, which needs FSGSBASE. */
+#define ukl_is_application(task)						\
+	((task)->mm->context.inside ||						\
+	 ((task)->mm->context.supervisor && boot_cpu_has(X86_FEATURE_FSGSBASE)))
 #endif
 #endif

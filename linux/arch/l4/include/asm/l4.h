@@ -43,6 +43,7 @@ DECLARE_STATIC_KEY_FALSE(l4_inside_used);	/* since the first program was there *
 asmlinkage void l4_inside_run(struct pt_regs *regs);
 asmlinkage struct pt_regs *l4_inside_call(void);
 asmlinkage struct pt_regs *l4_inside_event(const struct keel_message *m);
+int l4_inside_refuses(void);
 const char *l4_inside_begin(struct mm_struct *mm);
 void l4_inside_end(struct mm_struct *mm);
 asmlinkage void l4_inside_gate(void);
@@ -68,6 +69,10 @@ bool l4_stub_undefined(struct pt_regs *regs);
 
 /* kernel/place.c */
 void l4_place_program(bool wide);
+long l4_place_next(unsigned long place);
+
+/* kernel/inside_gate.S: of a program in supervisor mode */
+#define L4_LEAF_SIZE 512		/* of the stack of a leaf */
 asmlinkage void l4_supervisor_gate(void);
 
 /* kernel/dispatch.c */

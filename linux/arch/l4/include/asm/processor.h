@@ -58,6 +58,7 @@ struct thread_struct {
 	unsigned long virtual_dr6, ptrace_dr7;
 	struct io_bitmap *io_bitmap;	/* none: ports are the server's */
 	unsigned long debug[L4_DEBUG_REGISTERS];
+	unsigned long place;		/* of the next exec: KEEL_LINUX_PLACE_* (kernel/place.c) */
 	bool debug_stale;		/* debug or tls_array is newer than the lthread's */
 };
 
