@@ -30,6 +30,7 @@ class Wanted:
     tagged: bool = False
     parts: Path | None = None
     placement: Placement = TASKS
+    processors: int = 1
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
@@ -45,6 +46,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
             placement=wanted.placement,
             command=wanted.command,
             icount=True,
+            processors=wanted.processors,
             packages=wanted.packages,
             layer=wanted.layer,
             timeout_s=wanted.timeout_s,
