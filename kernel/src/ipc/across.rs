@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cross-CPU IPC fast path: a message of words to a thread that waits for it on another CPU; and
-//! a wait for anybody, which needs no other CPU.
+//! The cross-CPU IPC fast path: a message of words to a thread that waits for it on another CPU;
+//! and a wait for anybody, which needs no other CPU.
 //!
 //! They run with the locks of these CPUs only. Every other case takes the slow path, with all
 //! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
