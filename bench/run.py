@@ -24,7 +24,7 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,14 @@ PLACED = {RING_0_PROGRAM: ["--place", f"{DIRECTORY}/{RING_0_PROGRAM}=kernel"]}
 # Other places than the usual ones, each compared with the two systems.
 PLACEMENTS = {COLOCATED: ["--place", "linux=kernel"], SERVER: ["--place", f"{DIRECTORY}/{PROGRAM}=server"]}
 MODELLED = {**SYSTEMS, **PLACEMENTS}
-BOOTED = {**MODELLED, STOCK: ["--native", "--kernel", "debian"]}
+# Keel with two processors, which take turns on the instruction clock. Native Linux does not start its second one there. The
+# program runs on the first. It is not among the default systems.
+TWO_PROCESSORS = "keel-2"
+PINNED = {TWO_PROCESSORS: "taskset 1 "}
+BOOTED = {**MODELLED, STOCK: ["--native", "--kernel", "debian"], TWO_PROCESSORS: ["--smp", "2"]}
 # Native programs on the µ-kernel alone (user/bench), measured beside the programs on the two Linux.
 TASKS = "tasks"
+DEFAULT = [system for system in (*BOOTED, TASKS) if system != TWO_PROCESSORS]
 # Debian's matplotlib is for Debian's Python.
 DEBIAN_PYTHON = "/usr/bin/python3"
 PLOTTER = REPOSITORY / "bench" / "plot.py"
@@ -335,13 +340,16 @@ def measure_rows(system: str, programs: Path, program: str, rows: Sequence[str],
     own, placed = " ".join(row for row in rows if row != GCC_ROW), PLACED.get(program, [])
     compile_file = f"./{program} command {GCC_ROW} {COMPILATIONS} gcc -O2 -D_GNU_SOURCE -c {GCC_SOURCES[0]} -o bench.o"
     steps = [FIXED_ADDRESSES, f"mkdir -p {DIRECTORY}", f"cd {DIRECTORY}", "tar -x"]
-    steps += [f"./{program} {own}"] if own else []
-    steps += [compile_file] if GCC_ROW in rows else []
+    pinned = PINNED.get(system, "")
+    steps += [f"{pinned}./{program} {own}"] if own else []
+    steps += [f"{pinned}{compile_file}"] if GCC_ROW in rows else []
     command, files = " && ".join(steps), guest_archive(programs, program)
     if machines:
         output, parts = run_modelled(system, command, files, placed, machines, programs / f"{system}-{program}-parts.json")
         return with_cycles(output.splitlines(), parts)
-    return [parse_sample(line) for line in run_guest(system, command, files, placed).splitlines()]
+    samples = [parse_sample(line) for line in run_guest(system, command, files, placed).splitlines()]
+    # An idle second processor is no fault.
+    return [replace(sample, idle_ticks=0) for sample in samples] if system in PINNED else samples
 
 
 def measure(system: str, programs: Path, rows: Sequence[str], machines: str) -> Samples:
@@ -632,7 +640,7 @@ def measure_all(systems: Sequence[str], rows: Sequence[str], output: Path, machi
         if earlier_about == about:
             results = {system: samples for system, samples in earlier.items() if set(rows_of(system, rows)) <= set(samples)}
     for system in systems:
-        if machines and system == STOCK:
+        if machines and system in (STOCK, TWO_PROCESSORS):
             continue  # The models are only for the systems that are compared.
         if system not in results and (own := rows_of(system, rows)):
             results[system] = measure(system, output, own, machines)
@@ -645,7 +653,9 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     others = f"other measurements, each with its own --help:\n{in_columns(MEASUREMENTS)}"
     parser = Parser(prog="keel bench", description="Keel against native Linux, in instructions.", epilog=others)
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; default: everything")
-    parser.add_argument("--systems", default=",".join([*BOOTED, TASKS]), help="which to measure (%(default)s)")
+    parser.add_argument(
+        "--systems", default=",".join(DEFAULT), help=f"which to measure (%(default)s); {TWO_PROCESSORS} beside the first two"
+    )
     parser.add_argument("--cycles", action="store_true", help="also modelled cycles; takes twenty minutes for all rows")
     parser.add_argument("--machines", default=MACHINES, help="the machines of --cycles (%(default)s)")
     parser.add_argument("--output", type=Path, default=BUILD / "bench", help="where to write the figures")
@@ -679,7 +689,7 @@ def run(options: argparse.Namespace) -> None:
         raise BenchError(f"there is no row {unknown[0]}: choose from {', '.join(known)}")
     machines = options.machines if options.cycles else ""
     results = measure_all(options.systems, options.row or known, options.output, machines, resume=options.resume)
-    tables = [table(results), cycle_table(results), *(placed_table(results, placed) for placed in PLACEMENTS)]
+    tables = [table(results), cycle_table(results), *(placed_table(results, placed) for placed in (*PLACEMENTS, TWO_PROCESSORS))]
     tables.append(interface_table(results))
     for system, rows in ((TASKS, TASK_ROWS), (KEEL, HYBRID_ROWS)):
         tables += [task_table(results, system, rows), task_cycle_table(results, system, rows)]

@@ -277,6 +277,25 @@ def test_a_row_in_supervisor_mode_has_a_boot_of_its_own(run: ModuleType, tmp_pat
     assert booted == [("./bench getpid", []), (f"./bench-ring-0 {row}", placed)]
 
 
+def test_with_two_processors_the_program_stays_on_the_first(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs and gcc run there, and that the second processor idles is no fault."""
+    commands: list[list[str]] = []
+
+    def guest(system: str, command: str, stdin: bytes, placed: list[str]) -> str:
+        assert run.BOOTED[system] == ["--smp", "2"]
+        commands.append(command.split(" && "))
+        return line("getpid", 1, [300], idle=7)
+
+    (tmp_path / "bench").write_bytes(b"")
+    monkeypatch.setattr(run, "run_guest", guest)
+    samples = run.measure(run.TWO_PROCESSORS, tmp_path, ["getpid", run.GCC_ROW], "")
+    assert samples["getpid"].idle_ticks == 0
+    assert [[step.split()[:2] for step in steps if "./bench" in step] for steps in commands] == [[["taskset", "1"]] * 2]
+    assert run.TWO_PROCESSORS not in run.options_of(["getpid"]).systems
+
+
 def test_the_marks_of_native_tasks_are_the_profiler_s() -> None:
     """One is C and the other Rust."""
     header = (REPOSITORY / "guest" / "mark.h").read_text()

@@ -285,8 +285,10 @@ def check(choices: Choices) -> None:
         raise KeelError(f"--smp {choices.processors} is not possible", f"from 1 to {machine.MOST_PROCESSORS}")
     if choices.name is not None:
         check_name(choices.name)
-    if choices.icount and choices.processors > 1:
-        raise KeelError("--icount, the deterministic clock, is for one processor", "leave one of --icount and --smp out")
+    if choices.icount and choices.native and choices.processors > 1:
+        raise KeelError(
+            "native Linux does not start its second processor on the deterministic clock", "leave one of --icount and --smp out"
+        )
     if choices.timeout_s is not None and not choices.timeout_s > 0:  # also what is no number
         raise KeelError("--timeout must be more than 0 seconds")
     if choices.command is not None and not choices.command.strip():

@@ -310,6 +310,7 @@ def _add_profile(verbs: Verbs) -> None:
     verb.add_argument("--native", action="store_true", help="on native Linux instead of on Keel")
     _add_place(verb)
     _add_packages(verb)
+    verb.add_argument("--smp", metavar="N", type=int, default=1, help="processors, which take turns (%(default)s)")
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument(
         "--of", metavar="FILE", type=Path, help="only what this program executes, linked where no other is, and kernels for it"
@@ -386,6 +387,7 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
     return profile_command.Wanted(
         command=options.command,
         native=options.native,
+        processors=options.smp,
         part=options.part,
         packages=options.packages,
         layer=options.layer,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The cross-CPU IPC fast path: a message of words to a thread that waits for it on another CPU.
+//! The cross-CPU IPC fast path: a message of words to a thread that waits for it on another CPU;
+//! and a wait for anybody, which needs no other CPU.
 //!
-//! It runs with the locks of these two CPUs only. Every other case takes the slow path, with all
+//! They run with the locks of these CPUs only. Every other case takes the slow path, with all
 //! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
 
 use crate::arch::{cpu, cpu::Cpu};
@@ -51,6 +52,21 @@ pub fn send(cpu: &Cpu) -> bool {
         sched::wake(partner);
         true
     })
+}
+
+/// Serves the system call of the current thread, if it only waits for anybody and nothing is
+/// pending; preconditions and result as of `send`. What could be delivered meanwhile needs the
+/// lock of this CPU. Not inlined, as `send`.
+#[inline(never)]
+pub fn wait(cpu: &Cpu) -> bool {
+    const WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
+    let waits = |caller: &Ref<Thread>| caller.frame().orig_ax.get() == WAIT && !caller.maybe_pending.get();
+    let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller) && waits(caller)) else { return false };
+    // Commit.
+    caller.change_state(State::Receiving);
+    caller.open.set(true);
+    caller.partner.set(Id::NIL);
+    true
 }
 
 /// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these

@@ -32,6 +32,7 @@ class Wanted:
     placement: Placement = TASKS
     # Only this program, and kernels for it.
     program: Path | None = None
+    processors: int = 1
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
@@ -55,6 +56,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
             placement=wanted.placement,
             command=wanted.command,
             icount=True,
+            processors=wanted.processors,
             packages=wanted.packages,
             layer=wanted.layer,
             timeout_s=wanted.timeout_s,

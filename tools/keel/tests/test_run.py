@@ -111,7 +111,7 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(processors=0),
         boot.Choices(processors=-1),
         boot.Choices(processors=machine.MOST_PROCESSORS + 1),
-        boot.Choices(processors=2, icount=True),
+        boot.Choices(processors=2, icount=True, native=True),
         boot.Choices(timeout_s=0),
         boot.Choices(command="  "),
         boot.Choices(icount=True, accelerator="kvm"),

@@ -27,6 +27,7 @@ pub const CASES: &[Case] = &[
     ("answer-without-a-page-faults-again", faults_again),
     ("answer-with-many-pages", many_pages),
     ("answer-with-many-items", many_items),
+    ("answer-without-a-wait", no_wait),
     ("answer-whose-items-are-not-alike", unlike_items),
     ("answer-where-a-page-is", row_beside_a_page),
     ("answer-can-move-the-thread", moves),
@@ -258,6 +259,34 @@ fn many_items() -> Outcome {
             next = reply(id, &items_of(from)[count..])?;
         }
         walked(id, &next)?;
+    }
+    Ok(())
+}
+
+/// The pager's answer has no receive phase: it runs on, and waits later. The thread is less
+/// important or not, the items are as many as a fast path maps or one more, and the thread is
+/// deleted before it runs or not.
+fn no_wait() -> Outcome {
+    const WHOLE: usize = WALK as usize;
+    let (from, base) = (of_a_walk(), crate::threads::base_priority());
+    let all = items_of(from);
+    let items: [MapItem; WHOLE + 1] = core::array::from_fn(|n| all[n % WHOLE]);
+    for (priority, count) in [(base - 1, WHOLE), (base - 1, WHOLE + 1), (base, WHOLE)] {
+        for is_deleted in [true, false] {
+            let (id, _) = walk(from)?;
+            thread::set_priority(id, priority)?;
+            send(id, Message::label(0).with_maps(&items[..count]), Timeout::Zero)?;
+            same!("it is ready, and the pager runs", thread::schedule(id, 0, 0, 0)?.state, STATE_READY);
+            if is_deleted {
+                remove(id)?;
+                pause(1_000_000);
+                mapping::unmap(Fpage::memory(WINDOW, 17, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH)?;
+            } else {
+                let told = wait(Timeout::Never)?;
+                same!("who resumed", told.from, id);
+                walked(id, &told)?;
+            }
+        }
     }
     Ok(())
 }

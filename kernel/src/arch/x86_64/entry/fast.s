@@ -788,7 +788,11 @@ symbol \name, 64
     cmp rax, REPLY_AND_WAIT
     je .Lreply_\name
     cmp rax, {CALL}
+    .if \locks
+    jne .Lother_\name
+    .else
     jne .Lslow_\name
+    .endif
     # It receives from the thread that it sends to.
     cmp rdx, rdi
     jne .Lslow_\name
@@ -813,6 +817,13 @@ symbol \name, 64
 .Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear
     .if \locks
+# Neither a call nor a reply with a wait: perhaps a reply with items alone.
+# Live: rsp = caller's TCB, rax = call number without the send timeout, message registers.
+.Lother_\name: cmp rax, REPLY_ALONE
+    jne .Lslow_\name
+    test esi, {TAG_ITEMS}
+    jz .Lslow_\name
+
 # A reply with items on a multiprocessor: mapping takes all locks (mod.rs: answering_system_call).
 # Live: rsp = caller's TCB, message registers.
 .Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}

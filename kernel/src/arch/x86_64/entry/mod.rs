@@ -51,7 +51,7 @@ assembly!([
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
-    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT }
+    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT REPLY_ALONE ANY_SEND_TIMEOUT }
     transfer { TAG_CONTENT }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
@@ -117,7 +117,7 @@ unsafe extern "C" {
 extern "C" fn system_call() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    if cpu::count() > 1 && !facts::has_word(facts::Word::NoFast) && across::send(cpu) {
+    if cpu::count() > 1 && !facts::has_word(facts::Word::NoFast) && (across::wait(cpu) || across::send(cpu)) {
         return leave(cpu);
     }
     lock::take_all_locks(cpu);
@@ -132,9 +132,9 @@ extern "C" fn answering_system_call() -> u64 {
     lock::take_all_locks(cpu);
     match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
         None => serve(cpu),
-        Some(faulter) if load(cpu, faulter) => {
+        Some(thread) if load(cpu, thread) => {
             lock::release(cpu);
-            faulter.frame_address()
+            thread.frame_address()
         }
         Some(_) => leave(cpu),
     }
