@@ -108,8 +108,8 @@ static inline unsigned long keel_page(unsigned long address, unsigned long right
 extern unsigned long keel_entry;
 
 /*
- * In place of SYSCALL in supervisor mode: jumps to keel_entry and does itself what SYSCALL would do,
- * without its time. A restarted call begins at the SYSCALL.
+ * In place of SYSCALL in supervisor mode: jumps to keel_entry and does itself what SYSCALL would
+ * do, without its time. A restarted call begins at the SYSCALL.
  */
 #define KEEL_JUMP						\
 	"leaq 1f(%%rip), %%rcx\n\t"				\
