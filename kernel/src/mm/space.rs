@@ -272,7 +272,7 @@ fn end_showing(server: Ref<Task>) {
 /// A thread of a supervisor task met a hole at an address of its upper half. False if its own space
 /// has the same one; otherwise the present space has what it lacked.
 pub fn show_in_present(server: Ref<Task>, address: VirtAddr) -> bool {
-    let (slot, root) = (slot(address, TOP_LEVEL), cpu::cpu().space.get());
+    let (slot, root) = (slot(address, TOP_LEVEL), root_loaded(cpu::cpu()));
     UPPER_SLOTS.contains(&slot) && show(server, POOL.index_of(root), slot)
 }
 
@@ -497,8 +497,8 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
     let (root, mut at) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
     // The entries stay as they are: nobody else uses the space until the locks are given back.
     shoot_down(root);
-    let held = held(root, 0);
     let (cells, nodes) = row(leaf.table, leaf.slot, (end - leaf.address()) / PAGE_SIZE);
+    let held = held_of_pages(root, cells.len());
     for (cell, node) in cells.iter().zip(nodes) {
         let entry = cell.get();
         if entry & PRESENT == 0 || Nodes.first_child(node).is_some() {
@@ -539,14 +539,14 @@ struct Leaving {
 impl Leaving {
     /// Those of a node's group. Nobody else uses the space until the locks are given back.
     #[inline(never)]
-    fn with(node: NodeIndex) -> Leaving {
+    fn with(node: NodeIndex, pages: usize) -> Leaving {
         let first = NodeIndex::new(in_group(node).0 * GROUP as u32);
         let leaf = Leaf::of(first);
         let (root, base) = (leaf.root(), VirtAddr::new(canonical(leaf.address().raw())));
         shoot_down(root);
         // SAFETY: a group's entries lie one after the other in their table.
         let cells = unsafe { &*core::ptr::from_ref(leaf.cell()).cast() };
-        Leaving { table: leaf.table, first, cells, base, held: held(root, 0), gone: 0 }
+        Leaving { table: leaf.table, first, cells, base, held: held_of_pages(root, pages), gone: 0 }
     }
 
     /// The place of a node in the group, if it is there.
@@ -589,7 +589,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
                 None => {
                     all.iter().for_each(Leaving::end);
                     work.charge_budget(GROUP_COST + cpu::count());
-                    (all.insert(Leaving::with(goes)), in_group(goes).1)
+                    (all.insert(Leaving::with(goes, cells.len())), in_group(goes).1)
                 }
             };
             state |= leaving.take(place);

@@ -12,6 +12,7 @@
 mod client;
 mod side;
 
+use core::arch::asm;
 use core::fmt;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
@@ -39,6 +40,13 @@ const BETWEEN: u64 = 60_000;
 /// Nanoseconds that a call takes, in the cases and where direct calls are shown.
 const SHORT_CALL: u64 = 3_000;
 const LONG_CALL: u64 = 20_000;
+/// Log2 of the bytes that are unmapped at once: 16 pages.
+const ROW_LOG2: u8 = 16;
+/// How often that is done to a task on average, before it goes.
+const ROWS_OF_A_TASK: u64 = 8;
+/// Interrupts are on; string instructions run backwards.
+const IF: u64 = 1 << 9;
+const DF: u64 = 1 << 10;
 /// Nanoseconds of a try to show direct calls, and the longest wait for anything.
 const SHOWN: u64 = 20_000_000;
 const PATIENCE: u64 = 5_000_000_000;
@@ -232,6 +240,43 @@ fn unmaps(pairs: &mut Pairs, processor: u64) -> Outcome {
     Ok(())
 }
 
+/// Unmaps many pages at once, the client's data among them, which faults again; or the task is
+/// deleted before it runs again.
+fn rows(pairs: &mut Pairs, processor: u64) -> Outcome {
+    let side = &pairs.sides[processor as usize];
+    let before = side.faults.load(SeqCst);
+    unmap(Fpage::memory(side.data(), ROW_LOG2, FPAGE_RWX), UNMAP_RIGHTS)?;
+    if pairs.below(ROWS_OF_A_TASK) == 0 {
+        pairs.start(processor, true)?;
+        // It has made a call: from then on its faults count.
+        return pairs.judge();
+    }
+    let began = now();
+    while side.faults.load(SeqCst) == before {
+        check(now() < began + PATIENCE, "no fault came", [before, processor])?;
+        sleep(BETWEEN);
+    }
+    Ok(())
+}
+
+/// A slow system call returns without IRET, which would set DF again, to the same stack and with
+/// interrupts on.
+fn returns(pairs: &mut Pairs, processor: u64) -> Outcome {
+    let (flags, moved): (u64, u64);
+    // SAFETY: the call asks for a thread's state; the direction flag is clear again at the end.
+    unsafe {
+        asm!(
+            "mov r15, rsp", "std", "syscall", "pushfq", "pop r14", "cld", "sub r15, rsp",
+            inout("rax") CALL_THREAD_SCHEDULE => _, inout("rdi") pairs.sides[processor as usize].ids()[0].0 => _,
+            inout("rsi") 0u64 => _, inout("rdx") 0u64 => _, inout("r8") 0u64 => _, inout("r9") 0u64 => _,
+            inout("r10") 0u64 => _, out("r12") _, out("r13") _, out("rcx") _, out("r11") _, out("r14") flags,
+            out("r15") moved,
+        );
+    }
+    check(moved == 0, "the stack has moved", [moved, 0])?;
+    check(flags & (IF | DF) == IF, "wrong flags", [flags, 0])
+}
+
 fn deaths(pairs: &mut Pairs, processor: u64) -> Outcome {
     thread::delete(pairs.sides[processor as usize].ids()[1])?;
     pairs.start(processor, false)
@@ -252,7 +297,7 @@ fn moves(pairs: &mut Pairs, processor: u64) -> Outcome {
 }
 
 /// What the cases do, by their names.
-const ACTIONS: [(&str, Action); 10] = [
+const ACTIONS: [(&str, Action); 12] = [
     ("looks", looks),
     ("priorities", priorities),
     ("registers", registers),
@@ -260,6 +305,8 @@ const ACTIONS: [(&str, Action); 10] = [
     ("cancels", cancels),
     ("messages", messages),
     ("unmaps", unmaps),
+    ("rows", rows),
+    ("returns", returns),
     ("deaths", deaths),
     ("tasks", tasks),
     ("moves", moves),

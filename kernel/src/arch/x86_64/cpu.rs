@@ -47,7 +47,8 @@ object! {
         pub write_back_request: AtomicBool = AtomicBool::new(false),
         /// It holds the locks of all processors.
         pub has_all_locks: Cell<bool> = Cell::new(false),
-        /// Physical address of the top table of the space that is loaded.
+        /// Physical address of the top table of the space that is loaded, and perhaps
+        /// `paging::STALE`.
         pub space: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
         /// Top table of the supervisor task whose upper half that space shows, or none.
         pub half: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),

@@ -3,7 +3,7 @@
 
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, direct, regs::*, DIRECT, OFFSET};
 use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
-use crate::{base::*, object::Kind, object::POOL, percpu::lock};
+use crate::{base::*, object::Kind, object::Thread, object::POOL, percpu::lock};
 use keel_abi::{fpage::*, ranges::Range};
 
 /// Entry: present.
@@ -134,7 +134,7 @@ fn shoot_down_others(root: PhysAddr) {
     let own = cpu().index;
     for cpu in cpu::all().filter(|cpu| cpu.index != own) {
         let shown = cpu.half_held.get() == root;
-        if cpu.space.get() == root || shown {
+        if root_loaded(cpu) == root || shown {
             lock::write_back(cpu);
         }
         if shown {
@@ -179,9 +179,37 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
     match cpu.pcids.of(root) {
         Some(tag) if level == 0 && cpuid::has(Feature::InvPcid) => return Held::Tagged(tag),
         Some(_) => cpu.pcids.forget(root),
+        // Stale. What the processor keeps of tables cannot wait: it reads their memory by that.
+        None if level > 0 && root_loaded(cpu) == root => switch(cpu, cpu.half.get(), cpu.half.get()),
         None => {}
     }
     Held::Nothing
+}
+
+/// In `Cpu::space`: the TLB has entries of pages that went. The thread that runs is in any space,
+/// and uses no memory of this one. Who runs there next enters it again, without TLB entries, because
+/// this is another word than its top table's address.
+pub const STALE: u64 = 1;
+
+/// Pages from which on one flush of a space takes the place of an INVLPG for each, where it can wait
+/// until something runs there. Its price besides is that the space's other pages are walked again.
+const MANY: usize = 8;
+
+/// As `held` for at most so many small pages.
+#[inline(always)]
+pub fn held_of_pages(root: PhysAddr, pages: usize) -> Held {
+    let cpu = cpu();
+    let absent = |thread: Ref<Thread>| thread.any_space && thread.space != root;
+    if pages >= MANY && cpu.space.get() == root && cpu.loaded.get().is_some_and(absent) {
+        cpu.space.set(PhysAddr::new(root.raw() | STALE));
+        cpu.pcids.forget(root);
+    }
+    held(root, 0)
+}
+
+/// Top table of the space that is loaded.
+pub fn root_loaded(cpu: &Cpu) -> PhysAddr {
+    PhysAddr::new(cpu.space.get().raw() & !STALE)
 }
 
 impl Held {
@@ -216,7 +244,7 @@ pub fn leave_table(root: PhysAddr) {
     shoot_down(root);
     let (cpu, half) = (cpu(), cpu().half.get());
     let elsewhere = half != root && half != PhysAddr::NONE && half != OWN_HALF;
-    match cpu.space.get() == root || half == root {
+    match root_loaded(cpu) == root || half == root {
         true if elsewhere => switch(cpu, half, half),
         true => leave(cpu),
         false => {}
@@ -229,7 +257,7 @@ pub fn leave_table(root: PhysAddr) {
 
 /// Drops all translations of the space with top table `root`, on all processors.
 pub fn flush_all(root: PhysAddr) {
-    let (space, half) = (cpu().space.get(), cpu().half.get());
+    let (space, half) = (root_loaded(cpu()), cpu().half.get());
     leave_table(root);
     switch(cpu(), space, half);
 }

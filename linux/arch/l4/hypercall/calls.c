@@ -209,10 +209,12 @@ static unsigned long keel_syscall(unsigned long call, unsigned long r[8])
 	register unsigned long r12 asm("r12") = r[6];
 	register unsigned long r13 asm("r13") = r[7];
 
-	asm volatile("syscall"
+	asm volatile("cmpq $0, keel_entry(%%rip)\n\t"
+		     "je 2f\n\t"
+		     KEEL_JUMP
 		     : "+a" (call), "+D" (r[0]), "+S" (r[1]), "+d" (r[2]), "+r" (r8), "+r" (r9),
 		       "+r" (r10), "+r" (r12), "+r" (r13)
-		     : : "rcx", "r11", "memory");
+		     : KEEL_JUMP_FLAGS : "rcx", "r11", "memory");
 	return call;
 }
 

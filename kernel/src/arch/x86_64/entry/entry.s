@@ -100,14 +100,14 @@
 .endm
 
 # Calls the Rust function `server` on the kernel stack, which returns the frame to leave with.
-# `clear`: clears registers first. All registers are saved. Live: nothing.
-.macro slow_path server, clear
+# `clear`: clears registers first. `leave`: the exit. All registers are saved. Live: nothing.
+.macro slow_path server, clear, leave=leave_to_user
     mov rsp, gs:[CPU_stack]
     .if \clear
     clear_registers
     .endif
     call \server
-    jmp leave_to_user
+    jmp \leave
 .endm
 
 # The entry for SYSCALL where the fast paths (fast.s) are switched off.
@@ -141,6 +141,22 @@ symbol leave_to_user
     .endr
     swapgs
     iretq
+
+# The same where threads may run in supervisor mode. A native one after its system call returns by a
+# jump, as on the fast paths (fast.s: resume_native), which is no change of mode.
+# Live: rax = frame to leave with.
+leave_to_any:
+    cmp dword ptr gs:[CPU_exit_cs], KERNEL_CS
+    jne leave_to_user
+    mov rcx, gs:[CPU_current]
+    cmp dword ptr [rcx + THREAD_flags], 0
+    jne leave_to_user
+    cmp qword ptr [rax + FRAME_orig_ax], {NO_CALL}
+    je leave_to_user
+    mov rcx, gs:[CPU_exit_ip]
+    load rax, r15, r14, r13, r12, rbp, rbx, r10, r9, r8, rdx, rsi, rdi, rsp, rax
+    swapgs
+    jmp supervisor_exit
 
 # SYSCALL from 32-bit code is not offered: it raises #UD, as an undefined instruction does.
 # Live: rcx = user ip, r11 = user flags, all others the user's.

@@ -104,6 +104,22 @@ static inline unsigned long keel_page(unsigned long address, unsigned long right
 	return keel_fpage(address, KEEL_PAGE_SHIFT, rights);
 }
 
+/* Where SYSCALL enters the micro-kernel, if Linux runs in supervisor mode; otherwise 0. */
+extern unsigned long keel_entry;
+
+/*
+ * In place of SYSCALL in supervisor mode: jumps to keel_entry and does itself what SYSCALL would
+ * do, without its time. A restarted call begins at the SYSCALL.
+ */
+#define KEEL_JUMP						\
+	"leaq 1f(%%rip), %%rcx\n\t"				\
+	"movl %[fixed], %%r11d\n\t"				\
+	"cli\n\t"						\
+	"jmp *keel_entry(%%rip)\n"				\
+	"2:\tsyscall\n"						\
+	"1:"
+#define KEEL_JUMP_FLAGS [fixed] "i" (X86_EFLAGS_IF | X86_EFLAGS_FIXED)
+
 /*
  * One IPC: sends to `to` and receives from `from` as `flags` (KEEL_IPC_*) say. *m is the message to
  * send, and the received one afterwards; m->status is 0 or a KEEL_STATUS().
@@ -127,13 +143,10 @@ static __always_inline void keel_ipc(unsigned long flags, unsigned long to,
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
-/* Where SYSCALL enters the micro-kernel, if Linux runs in supervisor mode; otherwise 0. */
-extern unsigned long keel_entry;
-
 /*
  * keel_ipc() with an empty message, which resumes a thread that waits for the server's reply, and
  * with an open wait for the next message. No words are loaded into registers first. With
- * `supervisor` it jumps to keel_entry and does itself what SYSCALL would do, without its time.
+ * `supervisor` it uses KEEL_JUMP.
  */
 static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 					struct keel_message *m, bool supervisor)
@@ -147,15 +160,10 @@ static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 	unsigned long status = KEEL_CALL_IPC | flags;
 
 	if (supervisor)
-		asm volatile("leaq 1f(%%rip), %%rcx\n\t"
-			     "movl %[fixed], %%r11d\n\t"
-			     "cli\n\t"
-			     "jmp *keel_entry(%%rip)\n\t"
-			     "syscall\n"	/* where a restarted call begins again */
-			     "1:"
+		asm volatile(KEEL_JUMP
 			     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
 			       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
-			     : "d" (0UL), [fixed] "i" (X86_EFLAGS_IF | X86_EFLAGS_FIXED)
+			     : "d" (0UL), KEEL_JUMP_FLAGS
 			     : "rcx", "r11", "memory");
 	else
 		asm volatile("syscall"
