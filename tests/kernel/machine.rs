@@ -38,6 +38,7 @@ pub mod tables;
 pub mod x2apic;
 
 use crate::base::{facts, Global, PhysAddr, Ref, VirtAddr};
+use crate::ipc::across;
 use crate::object::{task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::lock;
 use crate::random::Random;
@@ -232,7 +233,7 @@ impl Machine {
     pub fn system_call(&self, processor: usize) -> Ref<Thread> {
         let cpu = act(processor);
         lock::enter(cpu);
-        if !crate::ipc::across::send(cpu) {
+        if !across::wait(cpu) && !across::send(cpu) {
             lock::take_all_locks(cpu);
             crate::sys::syscall::enter(cpu.current.get().expect("it makes a call"));
         }

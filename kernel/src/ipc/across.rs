@@ -56,12 +56,16 @@ pub fn send(cpu: &Cpu) -> bool {
 
 /// Serves the system call of the current thread, if it only waits for anybody and nothing is
 /// pending; preconditions and result as of `send`. What could be delivered meanwhile needs the
-/// lock of this CPU. Not inlined, as `send`.
+/// lock of this CPU. A number that is a program's of another system, which its thread runs, is an
+/// upcall instead. Not inlined, as `send`.
 #[inline(never)]
 pub fn wait(cpu: &Cpu) -> bool {
     const WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
     let waits = |caller: &Ref<Thread>| caller.frame().orig_ax.get() == WAIT && !caller.maybe_pending.get();
     let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller) && waits(caller)) else { return false };
+    if caller.is_called_up() {
+        return false;
+    }
     // Commit.
     caller.change_state(State::Receiving);
     caller.open.set(true);

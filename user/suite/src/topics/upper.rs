@@ -368,9 +368,12 @@ fn natives() -> Outcome {
 /// The number of a system call that L4 does not have. An alien thread could send a message by it.
 const ANOTHER_SYSTEMS: u64 = CALL_HANDLER | 39;
 
-extern "C" fn calls_of_another_system(_: u64) -> ! {
+/// A wait for anybody in L4, and a call without a partner, which another system may have, too.
+const OPEN_WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
+
+extern "C" fn calls_of_another_system(number: u64) -> ! {
     // SAFETY: the kernel, or the worker, lets the thread go on after it.
-    unsafe { core::arch::asm!("syscall", in("rax") ANOTHER_SYSTEMS, lateout("rax") _, out("rcx") _, out("r11") _) };
+    unsafe { core::arch::asm!("syscall", in("rax") number, lateout("rax") _, out("rcx") _, out("r11") _) };
     park()
 }
 
@@ -442,7 +445,8 @@ fn upcalls() -> Outcome {
     // SAFETY: the page is this case's own.
     unsafe { poke(WINDOW, UNDEFINED) };
     for (main, argument, its_own, mask, expected) in [
-        (calls_of_another_system as Main, 0, true, 0, (KIND_SYSCALL, GATE_SYSCALL, ANOTHER_SYSTEMS)),
+        (calls_of_another_system as Main, ANOTHER_SYSTEMS, true, 0, (KIND_SYSCALL, GATE_SYSCALL, ANOTHER_SYSTEMS)),
+        (calls_of_another_system, OPEN_WAIT, true, 0, (KIND_SYSCALL, GATE_SYSCALL, OPEN_WAIT)),
         (writes, unmapped, true, 0, (KIND_PAGE_FAULT, FPAGE_WRITE, unmapped)),
         (undefined, 0, false, 0, (KIND_EXCEPTION, 6, 0)),
         (narrow, 0, true, 0, (KIND_EXCEPTION, 6, 0)),
