@@ -18,6 +18,8 @@ import run
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from ukl import Ways
+
 NAME = "placements"
 COLUMNS = 3
 PANEL_INCHES = (2.6, 2.4)
@@ -39,7 +41,7 @@ UNITS = {"instructions": "executed instructions", "cycles": "modelled cycles of 
 Bars = dict[str, float]
 
 
-def bars(ladder: placements.Ways, row: str) -> Bars:
+def bars(ladder: Ways, row: str) -> Bars:
     """Each place's median to that of a native process."""
     medians = {place: statistics.median(rows[row]) for place, rows in ladder.items() if row in rows}
     native = medians.pop(placements.RUNGS[0].name)
@@ -60,9 +62,7 @@ def draw_panel(axes: Axes, title: str, places: list[str], by_unit: dict[str, Bar
 
 def draw_file(path: Path) -> None:
     """All panels of a file of results, beside it."""
-    found: dict[str, placements.Ways] = {
-        unit: ladder for unit, ladder in json.loads(path.read_text()).items() if any(ladder.values())
-    }
+    found: dict[str, Ways] = {unit: ladder for unit, ladder in json.loads(path.read_text()).items() if any(ladder.values())}
     native, *places = next(iter(found.values()), [""])
     rows = [row for row in ROWS if native == placements.RUNGS[0].name and row in found["instructions"][native]]
     if not rows:
