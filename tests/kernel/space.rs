@@ -764,7 +764,7 @@ fn unmaps_do_not_fail_where_there_is_no_memory() {
         }
     });
     println!("tight spaces: {OPERATIONS} operations, {refused} maps refused, {whole} pages not cut, seed {seed}");
-    assert!(refused > OPERATIONS / 100 && whole > OPERATIONS / 1000, "memory was short");
+    assert!(refused > OPERATIONS / 100 && whole > OPERATIONS / 2000, "memory was short");
     history.end();
 }
 
