@@ -173,7 +173,8 @@ def test_a_command_in_the_server() -> None:
     command = f"""
 cp place other && keel-place server ./other inside ./place {LINUX_IMAGE} && keel-place process ./place only {LINUX_IMAGE}
 keel-place server sh -c './other only {LINUX_IMAGE}; ./place only {LINUX_IMAGE}'
-printf '#!/bin/bash\\ngrep -c keel /proc/$$/maps' > stands && chmod +x stands && PATH=/usr/bin:. keel-place server stands
+printf '#!/bin/bash\\ngrep -c keel /proc/$$/maps' > stands && chmod +x stands
+mkdir passed && : > passed/stands && PATH=passed:/usr/bin: keel-place server stands
 """
     result = inside(command.replace("keel-place", COMMAND), PLACE)
     assert (result.status, result.output) == (0, SEEN.format(1) + "other 0\nother 0\nother 0\n1\n"), result.error

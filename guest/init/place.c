@@ -35,16 +35,21 @@
 static const char *const places[] = { "process", "kernel", "server" };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
+/* Copies this init to FILE_PATH, or leaves nothing there. */
 static void copy_init(void)
 {
-	int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	int out = open(FILE_PATH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-	ssize_t put = in >= 0 && out >= 0;
+	int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), out;
+	ssize_t put = 1;
 
-	while (put > 0)
+	if (in < 0)
+		return;
+	out = open(FILE_PATH, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	while (out >= 0 && put > 0)
 		put = sendfile(out, in, NULL, INT_MAX);
-	close(in);
+	if (put < 0)
+		unlink(FILE_PATH);
 	close(out);
+	close(in);
 }
 
 void install_place(void)
@@ -74,23 +79,37 @@ static const char *reason(const char *place)
 					      "the processor lacks FSGSBASE or XSAVE";
 }
 
-/* As execvp, which makes a script of whatever Linux refuses. Returns with errno. */
+/* What execvp searches without PATH. */
+#define USUAL_PATH "/bin:/usr/bin"
+
+/*
+ * As execvp, but for what Linux refuses, of which that makes a script. Returns with errno: of the
+ * files that are there and cannot be executed EACCES.
+ */
 static void execute(char **words)
 {
-	char path[PATH_MAX], *end;
-	const char *piece = getenv("PATH");
+	const char *piece = getenv("PATH") ?: USUAL_PATH, *end;
+	char path[PATH_MAX];
 	int error = ENOENT;
 
-	if (strchr(words[0], '/')) {
+	if (!*words[0] || strchr(words[0], '/')) {
 		execv(words[0], words);
 		return;
 	}
-	for (; piece && error == ENOENT; piece = end ? end + 1 : NULL) {
+	for (; piece; piece = *end ? end + 1 : NULL) {
+		int length;
+
 		end = strchrnul(piece, ':');
-		snprintf(path, sizeof(path), "%.*s/%s", (int)(end - piece), piece, words[0]);
-		end = *end ? end : NULL;
+		/* An empty piece is the working directory. */
+		length = snprintf(path, sizeof(path), "%.*s%s%s", (int)(end - piece), piece,
+				  end == piece ? "" : "/", words[0]);
+		if (length < 0 || length >= (int)sizeof(path))
+			continue;
 		execv(path, words);
-		error = errno == ENOTDIR ? ENOENT : errno;
+		if (errno == EACCES)
+			error = EACCES;
+		else if (errno != ENOENT && errno != ENOTDIR)
+			return;
 	}
 	errno = error;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A test of Linux's interfaces for modules, which runs when /proc/keel_probe is read: a parameter,
- * memory of all kinds, a thread, a timer, deferred work, per-CPU data, a static branch, a division,
- * and loading and unloading without a warning.
+ * memory of all kinds, checksums, a thread, a timer, deferred work, per-CPU data, a static branch, a
+ * division, and loading and unloading without a warning.
  */
 #include <linux/completion.h>
 #include <linux/jump_label.h>
@@ -16,8 +16,10 @@
 #include <linux/timer.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
+#include <net/checksum.h>
 
 #define LARGE (3UL << 20)
+#define LONGEST_SUM 200
 
 static unsigned int factor = 2;
 module_param(factor, uint, 0644);
@@ -71,6 +73,30 @@ static void try_memory(struct seq_file *m)
 	vfree(large);
 }
 
+/* Checksums of what ends where the memory does, of each length and alignment: the wrong ones. */
+static void try_sums(struct seq_file *m)
+{
+	unsigned int wrong = 0, sums = 0;
+	u8 *page = vmalloc(PAGE_SIZE);
+	size_t length, i;
+
+	if (!page)
+		return;
+	for (i = 0; i < PAGE_SIZE; i++)
+		page[i] = i * 167 + 13;
+	for (length = 1; length <= LONGEST_SUM; length++) {
+		const u8 *bytes = page + PAGE_SIZE - length;
+		u32 expected = 0;
+
+		for (i = 0; i < length; i++)
+			expected += i % 2 ? bytes[i] << 8 : bytes[i];
+		wrong += ip_compute_csum(bytes, length) != csum_fold((__force __wsum)expected);
+		sums++;
+	}
+	seq_printf(m, "sums %u, wrong %u\n", sums, wrong);
+	vfree(page);
+}
+
 static void try_thread(struct seq_file *m)
 {
 	unsigned int result = 0;
@@ -99,6 +125,7 @@ static void try_patching(struct seq_file *m)
 static int show(struct seq_file *m, void *v)
 {
 	try_memory(m);
+	try_sums(m);
 	try_thread(m);
 	try_patching(m);
 	reinit_completion(&timer_done);

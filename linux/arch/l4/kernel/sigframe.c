@@ -2,8 +2,9 @@
 /*
  * Where x86's kernel/signal.c writes a signal frame (asm/signal_setup.h): to the frame itself, in
  * the direct map, if it lies in one page. Else to a copy that is written back at the end: a word of
- * the frame that nobody sets keeps its value. The copy's memory stays the thread's. Both run in process context and may sleep; between
- * them is a walk section (asm/tlbflush.h) if the frame lies in one page, so nothing there may.
+ * the frame that nobody sets keeps its value. The copy's memory stays the thread's until it is gone.
+ * Both run in process context and may sleep; between them is a walk section (asm/tlbflush.h) if the
+ * frame lies in one page, so nothing there may.
  */
 #include <linux/minmax.h>
 #include <linux/mm.h>
