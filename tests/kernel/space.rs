@@ -603,6 +603,8 @@ impl History {
         self.machine.disturb(0, None);
         for cpu in crate::arch::cpu::all() {
             cpu.current.set(None);
+            // `run` loads threads of other processors, which the kernel would not look for.
+            cpu.loaded.set(None);
         }
         sched::unready(self.intruder);
         for task in &self.tasks[1..] {
