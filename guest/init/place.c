@@ -83,7 +83,7 @@ static const char *reason(const char *place)
 #define USUAL_PATH "/bin:/usr/bin"
 
 /*
- * As execvp, but for what Linux refuses, of which that makes a script. Returns with errno: of the
+ * As execvp, except for what Linux refuses, of which that makes a script. Returns with errno: of the
  * files that are there and cannot be executed EACCES.
  */
 static void execute(char **words)

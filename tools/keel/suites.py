@@ -90,7 +90,7 @@ def _run(settings: Settings, name: str, argv: list[str], env: dict[str, str] | N
 
 def unit(settings: Settings) -> Count:
     """The tests without an emulator: the checkers, and the unit tests of the command, the plugins' model and the crates."""
-    packages.require(settings, [*CHECKERS, *packages.COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS])
+    packages.require(settings, [*CHECKERS, *packages.COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS, packages.FAKEROOT])
     python, places = "tools/keel/pyproject.toml", ["tools/keel", "tests", "bench"]
     total = Count()
     total.add(_fetched(settings, python, places))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A test of Linux's interfaces for modules, which runs when /proc/keel_probe is read: a parameter,
- * memory of all kinds, checksums, a thread, a timer, deferred work, per-CPU data, a static branch, a
- * division, and loading and unloading without a warning.
+ * memory of all kinds, checksums, a thread, a timer, deferred work, per-CPU data, a static branch,
+ * a division, and loading and unloading without a warning.
  */
 #include <linux/completion.h>
 #include <linux/jump_label.h>

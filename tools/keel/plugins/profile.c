@@ -8,8 +8,8 @@
  *                 executions
  *   sums=on       instead a line `part INSTRUCTIONS` for each part
  *   part=on       the marks of a program that measures itself
- *   program=A-B   only what this program executes, by the addresses of its code, and what kernels do
- *                 until another program runs: on one processor
+ *   program=A-B   only what this program executes, by the addresses of its code, and what kernels
+ *                 do until another program runs: on one processor
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ enum {
 };
 
 /*
- * From where on code is of no program: of the vDSO, which Linux puts above a stack that begins within
- * 16 GB below the end of the lower half (arch/x86/entry/vdso/vma.c), or of kernels.
+ * From where on code is of no program: of the vDSO, which Linux puts above a stack that begins
+ * within 16 GB below the end of the lower half (arch/x86/entry/vdso/vma.c), or of kernels.
  */
 #define VDSO ((UINT64_C(1) << 47) - (UINT64_C(1) << 34))
 

@@ -187,12 +187,13 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
 }
 
 /// In `Cpu::space`: the TLB has entries of pages that went. The thread that runs is in any space,
-/// and uses no memory of this one. Who runs there next enters it again, without TLB entries, because
-/// this is another word than its top table's address.
+/// and uses no memory of this one. Who runs there next enters it again, without TLB entries,
+/// because this is another word than its top table's address.
 pub const STALE: u64 = 1;
 
-/// Pages from which on one flush of a space takes the place of an INVLPG for each, where it can wait
-/// until something runs there. Its price besides is that the space's other pages are walked again.
+/// Pages from which on one flush of a space takes the place of an INVLPG for each, where it can
+/// wait until something runs there. Its price besides is that the space's other pages are walked
+/// again.
 const MANY: usize = 8;
 
 /// As `held` for at most so many small pages.

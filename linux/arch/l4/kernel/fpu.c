@@ -449,8 +449,8 @@ static bool l4_fpu_load_from_frame(const void __user *frame)
 }
 
 /*
- * Copies the state of a frame to the buffer `state`, all of which it writes. Returns false for a bad
- * frame.
+ * Copies the state of a frame to the buffer `state`, all of which it writes. Returns false for a
+ * bad frame.
  */
 static bool l4_fpu_restore(struct xregs_state *state, const void __user *buf)
 {

@@ -2,7 +2,7 @@
 /*
  * Where x86's kernel/signal.c writes a signal frame (asm/signal_setup.h): to the frame itself, in
  * the direct map, if it lies in one page. Else to a copy that is written back at the end: a word of
- * the frame that nobody sets keeps its value. The copy's memory stays the thread's until it is gone.
+ * the frame that nobody sets keeps its value. The copy's memory stays until the thread is gone.
  * Both run in process context and may sleep; between them is a walk section (asm/tlbflush.h) if the
  * frame lies in one page, so nothing there may.
  */
