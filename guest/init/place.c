@@ -83,8 +83,8 @@ static const char *reason(const char *place)
 #define USUAL_PATH "/bin:/usr/bin"
 
 /*
- * As execvp, except for what Linux refuses, of which that makes a script. Returns with errno: of the
- * files that are there and cannot be executed EACCES.
+ * As execvp, which however makes a script of what Linux refuses. Returns with errno: of the files
+ * that are there and cannot be executed EACCES.
  */
 static void execute(char **words)
 {
