@@ -58,7 +58,7 @@ static uint32_t begins = MARK_COMMAND_BEGINS, ends = MARK_COMMAND_ENDS;
 static FILE *report;
 static struct block *blocks;
 
-/* The current part, the block that runs, and its predecessor's end. */
+/* The current part, and the block that runs: none before the first one. */
 static bool running;
 static struct block *current;
 static uint64_t instructions;
@@ -138,14 +138,15 @@ static enum change change_between(const struct block *from, const struct block *
 static void executed(unsigned int vcpu, void *data)
 {
 	struct block *block = data;
-	const struct block *before = current;
+	const struct block *before = current ? current : block;
 	enum change change;
 
 	(void)vcpu;
-	if (!running)
-		return;
+	/* Also between the parts: a program with a gate may make no SYSCALL in any part. */
 	change = change_between(before, block);
 	current = block;
+	if (!running)
+		return;
 	block->executed++;
 	instructions += block->instructions;
 	for (int number = 0; number < machine_count; number++) {
