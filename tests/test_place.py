@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GRACE_S, GUEST_DIRECTORY, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
-from stub import ADDRESS, STACK, Stub, stopped
+from stub import ADDRESS, STACK, Monitor, Stub, stopped
 from stub import LIMIT_S as STUB_LIMIT_S
 from test_programs import build_module
 
@@ -208,6 +208,14 @@ def execute(stub: Stub, room: int, code: bytes, number: int, value: int) -> None
     stub.set_registers(registers)
 
 
+def nmi_before_interrupt(stub: Stub, monitor: Monitor, nmi: int, place: int, turns: int) -> None:
+    """An NMI at this place, where the processor is. It ends when an interrupt is pending."""
+    monitor.ask("inject-nmi")
+    stub.run_to(nmi)
+    assert stub.word(stub.register(STACK)) == place
+    execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, turns)
+
+
 @pytest.mark.parametrize("program", ["", "--place=/usr/bin/perl=kernel"], ids=["user", "supervisor"])
 def test_interrupts_at_the_entries_and_exits(tmp_path: Path, program: str) -> None:
     """An NMI at each instruction of a call, and between STI and the jump an NMI and an interrupt after it."""
@@ -224,11 +232,8 @@ def test_interrupts_at_the_entries_and_exits(tmp_path: Path, program: str) -> No
         execute(stub, nmi + IRETQ_BYTES, STORE_NMI, RAX, LINT1)
         for _ in range(3):
             stub.run_to(jump)
-            monitor.ask("inject-nmi")
-            stub.run_to(nmi)
-            assert stub.word(stub.register(STACK)) == jump
-            # An interrupt of the clock is pending when the NMI is over.
-            execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, TURNS)
+            # The interrupt is one of the clock.
+            nmi_before_interrupt(stub, monitor, nmi, jump, TURNS)
             assert stub.step() == jump
             assert stub.step() in stubs
             assert stub.word(stub.register(STACK)) == jump

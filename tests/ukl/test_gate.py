@@ -7,7 +7,7 @@ import pytest
 from conftest import GRACE_S, LINUX, Result, keel, together
 from stub import LIMIT_S as STUB_LIMIT_S
 from stub import STACK, Stub, stopped
-from test_place import IRETQ_BYTES, KERNEL, LINT1, LOOP, RAX, RCX, STORE_NMI, execute, symbols
+from test_place import IRETQ_BYTES, KERNEL, LINT1, RAX, RCX, STORE_NMI, execute, nmi_before_interrupt, symbols
 from test_ukl import APPLICATIONS, CHECKS, GUEST, LIMIT_S, OPTIONS, SERVED, SOURCES, WRONG_GATE
 
 PLACED, ORDINARY, WRONG = "/run/placed", "/run/ordinary", "/run/wrong"
@@ -120,11 +120,8 @@ def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp
             stub.run_to(place)
             last = place == places[-1] or first == "ukl_leaf_leaving"
             back = stub.register(RCX) if last else stub.word(stub.register(STACK) + SAVED_ADDRESS)
-            monitor.ask("inject-nmi")
-            stub.run_to(nmi)
-            assert stub.word(stub.register(STACK)) == place
-            # When the NMI is over, an interrupt is pending that brings a signal.
-            execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, LOOP_TURNS)
+            # The interrupt brings a signal.
+            nmi_before_interrupt(stub, monitor, nmi, place, LOOP_TURNS)
             stub.stop_at(back)
             stub.run_to(server[work])
             stub.forget(back)
@@ -149,11 +146,8 @@ def test_interrupts_in_a_leaf_in_supervisor_mode(tmp_path: Path) -> None:
         assert stub.ask("Qqemu.sstep=1") == "OK"
         for number, place in enumerate(places):
             stub.run_to(place)
-            monitor.ask("inject-nmi")
-            stub.run_to(nmi)
-            assert stub.word(stub.register(STACK)) == place
-            # When the NMI is over, an interrupt is pending that brings a signal.
-            execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, LOOP_TURNS)
+            # The interrupt brings a signal.
+            nmi_before_interrupt(stub, monitor, nmi, place, LOOP_TURNS)
             assert stub.step() == place
             rest = places[number + 1 :]
             assert [stub.step() for _ in rest] == rest

@@ -100,14 +100,19 @@
 .endm
 
 # Calls the Rust function `server` on the kernel stack, which returns the frame to leave with.
-# `clear`: clears registers first. `leave`: the exit. All registers are saved. Live: nothing.
-.macro slow_path server, clear, leave=leave_to_user
+# `clear`: clears registers first. `supervisor`: threads may run in supervisor mode. All registers
+# are saved. Live: nothing.
+.macro slow_path server, clear, supervisor=0
     mov rsp, gs:[CPU_stack]
     .if \clear
     clear_registers
     .endif
     call \server
-    jmp \leave
+    .if \supervisor
+    jmp leave_to_any
+    .else
+    jmp leave_to_user
+    .endif
 .endm
 
 # The entry for SYSCALL where the fast paths (fast.s) are switched off.

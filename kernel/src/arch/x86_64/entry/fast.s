@@ -745,7 +745,7 @@
 # `pcids`: TLB entries are kept with PCID.
 # Live: rcx = user ip, r11 = user flags, rsp = user stack, gs = the user's, all others the user's.
 # `supervisor`: threads may run in supervisor mode, and others call them directly.
-.macro fast_paths name, locks, clear, pcids, supervisor, leave=leave_to_user
+.macro fast_paths name, locks, clear, pcids, supervisor
 symbol \name, 64
     swapgs
     mov gs:[CPU_scratch], rsp
@@ -807,7 +807,7 @@ symbol \name, 64
     .if \locks == 0
 # The slow path for a native thread, UP: no lock is held, and all registers are saved.
 # Live: nothing.
-.Lslow_up_\name: slow_path {slow_syscall}, \clear, \leave
+.Lslow_up_\name: slow_path {slow_syscall}, \clear, \supervisor
     .endif
 
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
@@ -815,7 +815,7 @@ symbol \name, 64
 # Live: rsp = caller's TCB, message registers.
 .Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lslow_unlocked_\name: save_message
-    slow_path {slow_syscall}, \clear, \leave
+    slow_path {slow_syscall}, \clear, \supervisor
     .if \locks
 # Neither a call nor a reply with a wait: perhaps a reply with items alone.
 # Live: rsp = caller's TCB, rax = call number without the send timeout, message registers.
@@ -828,7 +828,7 @@ symbol \name, 64
 # Live: rsp = caller's TCB, message registers.
 .Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
     save_message
-    slow_path {answering_syscall}, \clear, \leave
+    slow_path {answering_syscall}, \clear, \supervisor
     .endif
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
@@ -936,7 +936,7 @@ symbol \name, 64
 
 # The slow path where all registers are saved. Live: nothing.
 .Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear, \leave
+.Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear, \supervisor
 
     .if \supervisor
 # A direct call: as .Lalien_call, but threads and CPU keep their states, and the lock is left with
@@ -1029,10 +1029,10 @@ fast_paths unscrubbed_syscall_entry, 1, 0, 0, 0
 fast_paths unscrubbed_up_syscall_entry, 0, 0, 0, 0
 fast_paths pcid_syscall_entry, 1, 1, 1, 0
 fast_paths pcid_up_syscall_entry, 0, 1, 1, 0
-fast_paths supervisor_syscall_entry, 1, 1, 0, 1, leave_to_any
-fast_paths supervisor_up_syscall_entry, 0, 1, 0, 1, leave_to_any
-fast_paths supervisor_pcid_syscall_entry, 1, 1, 1, 1, leave_to_any
-fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, 1, leave_to_any
+fast_paths supervisor_syscall_entry, 1, 1, 0, 1
+fast_paths supervisor_up_syscall_entry, 0, 1, 0, 1
+fast_paths supervisor_pcid_syscall_entry, 1, 1, 1, 1
+fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, 1
 
 # POINT OF NO RETURN: nothing below can fail.
 # The page fault of the thread rbp becomes a message to its pager rbx, which is in an open wait.
