@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Transfers of map items and strings between the two partners of an IPC (long IPC).
 //!
-//! Every function here is called with all CPU locks held and interrupts off. A transfer takes time,
+//! Every function here except `map_answer_ordered` is called with all CPU locks held and interrupts
+//! off. A transfer takes time,
 //! so it has preemption points (`poll`): there interrupts are served, and a thread of a higher
 //! priority, or another CPU, makes the transfer stop with `Stop::Restart`.
 //!
@@ -45,7 +46,8 @@
 use crate::ipc::strings::{Step, StringItems};
 use crate::ipc::{fault, fault::code, ipc, strings};
 use crate::mm::{space, space::Progress, space::Stop, umem};
-use crate::{base::*, object::thread::*, object::Task, percpu::preempt::poll, sched};
+use crate::percpu::{lock, preempt::poll};
+use crate::{base::*, object::thread::*, object::Task, sched};
 use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::SharedUtcb, memory::MAP_GRANT, word::Word};
 use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
 
@@ -156,6 +158,12 @@ pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, 
         true => space::map_page(from, to, target, item),
         false => map_more(from, to, utcb, content),
     }
+}
+
+/// `map_answer` on a multiprocessor, with the lock of this CPU alone. False also if another CPU maps
+/// or unmaps just now.
+pub extern "C" fn map_answer_ordered(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
+    lock::ordered(|| map_answer(from, to, utcb, content))
 }
 
 /// Likewise for several pages, or a row of them.

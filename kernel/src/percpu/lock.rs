@@ -3,18 +3,19 @@
 //!
 //! Each CPU has one lock, and each entry from user mode takes that of its CPU. Under this lock
 //! alone run the fast paths (`fast`), which touch only threads of this CPU, the cross-CPU IPC fast
-//! path (`across`), which takes a second CPU's lock too, and the choice of the next thread. All
-//! other code runs with the locks of all CPUs (stop the world), so the slow paths need no finer
-//! locks: nothing that they look at changes. On a uniprocessor the one lock is both.
+//! path (`across`), which takes a second CPU's lock too, a pager's reply with pages, which keeps
+//! the other CPUs from taking all locks (`ordered`), and the choice of the next thread. All other
+//! code runs with the locks of all CPUs (stop the world), so the slow paths need no finer locks:
+//! nothing that they look at changes. On a uniprocessor the one lock is both.
 //!
 //! A CPU whose lock another CPU holds is in user mode, idle, or spins in this file. It may still
 //! hold state of a thread in its registers: FS and GS bases, FPU, TLB entries. `write_back` sends
 //! an IPI: the target CPU enters the kernel, writes that state back to memory, and resumes
 //! spinning.
 //!
-//! Deadlocks: a CPU waits for a lock only while it holds none. `with_another` holds one, and does
-//! not wait. The CPU that has `ORDERING_LOCK` holds some; there is only one such CPU, and it takes
-//! the locks in the order of the CPUs' numbers.
+//! Deadlocks: a CPU waits for a lock only while it holds none. `with_another` and `ordered` hold
+//! one, and do not wait. The CPU that has `ORDERING_LOCK` holds some; there is only one such CPU,
+//! and it takes the locks in the order of the CPUs' numbers.
 //!
 //! A lock is with a pair, in place of free, while its CPU makes direct calls (direct.rs). It can be
 //! taken as if it were free: no CPU waits for a pair.
@@ -132,6 +133,22 @@ pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
     }
     let served = serve();
     other.lock.release();
+    served
+}
+
+/// Runs `serve` while no other CPU has all locks, or gets them. The current CPU holds its own lock
+/// only: other CPUs run fast paths meanwhile, and use page tables. So `serve` may change what only
+/// slow paths look at, as mappings, and may fill empty entries of tables, but not change others:
+/// that needs `write_back`. Interrupts stay off.
+///
+/// Returns what `serve` returns, or false, without running it, as `with_another`.
+#[inline]
+pub fn ordered(serve: impl FnOnce() -> bool) -> bool {
+    if !ORDERING_LOCK.try_take() {
+        return false;
+    }
+    let served = serve();
+    ORDERING_LOCK.release();
     served
 }
 

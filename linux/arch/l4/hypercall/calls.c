@@ -246,6 +246,15 @@ unsigned long keel_schedule(unsigned long thread, unsigned long priority, unsign
 	return keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
 }
 
+/* Returns true if an lthread of the server's task waits for a message of anybody. */
+bool keel_waits(enum keel_lthread lthread)
+{
+	unsigned long registers[8] = { keel_self(lthread) };
+
+	return !keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers) &&
+	       registers[1] == KEEL_STATE_RECEIVING && registers[2] == KEEL_ID_NIL;
+}
+
 /*
  * Creates a task without lthreads, with a kernel-shared region at `area` (0: none); for
  * KEEL_TASK_INACTIVE deletes the task and keeps its number. *task becomes the new id.

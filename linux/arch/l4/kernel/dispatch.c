@@ -59,19 +59,15 @@ static unsigned long l4_fault_tag(void)
 	return (unsigned long)l4_fault_items(keel_utcb(keel_server())) << KEEL_TAG_MAPS_SHIFT;
 }
 
-/*
- * Sends the reply with the mappings, which resumes the lthread, or maps them in the server's own
- * space; returns L4's status. l4_waiting is 0, so the IRQ thread runs no handlers: the section of
- * l4_map_begin() must not be interrupted.
- */
-static unsigned long l4_map_and_resume(unsigned long thread)
+/* Maps what a fault of a program in the server needs in the server's own space. Returns L4's status. */
+static unsigned long l4_map_inside(void)
 {
 	struct keel_message m = { };
 
 	l4_map_begin();
 	m.tag = l4_fault_tag();
-	if (m.tag || thread == current->thread.keel_thread)
-		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, thread, 0, &m);
+	if (m.tag)
+		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, keel_self(keel_server()), 0, &m);
 	l4_map_end();
 	return m.status;
 }
@@ -285,11 +281,12 @@ static noinline void l4_serve_later(struct task_struct *task, struct pt_regs *re
 
 /*
  * Resumes the lthread as resume_action says and waits for its next message, or only waits (flags),
- * and serves the message. Interrupts are off, on entry and on return.
+ * and serves the message. Interrupts are off, on entry and on return. `shared`: other processors
+ * may change what is mapped.
  */
 static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *regs,
 				     unsigned long flags, enum l4_resume_action resume_action,
-				     bool supervisor)
+				     bool supervisor, bool shared)
 {
 	unsigned long thread = task->thread.keel_thread;
 	struct keel_message m;
@@ -311,9 +308,14 @@ static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *r
 		}
 	}
 	m.tag = 0;
-	if (unlikely(resume_action != L4_RESUME_REPLY))
+	if (unlikely(resume_action != L4_RESUME_REPLY)) {
+		if (shared)
+			l4_map_begin();
 		m.tag = l4_fault_tag();
+	}
 	keel_resume(flags, thread, &m, supervisor);
+	if (shared)
+		l4_map_end();
 	if (unlikely(m.status | (m.partner ^ thread))) {
 		l4_serve_later(task, regs, m.status, resume_action);
 		return;
@@ -325,27 +327,26 @@ static __always_inline void l4_serve(struct task_struct *task, struct pt_regs *r
 }
 
 /*
- * Resumes an lthread that needs more than the IPC of l4_serve(): a start, or a reply with mappings
- * in a section of its own. Then only the wait is left to l4_serve().
+ * Resumes an lthread otherwise than l4_loop(): by a start, so that only the wait is left to
+ * l4_serve(), or with mappings where there are other processors.
  */
 static noinline void l4_serve_slowly(struct task_struct *task, struct pt_regs *regs,
 				     enum l4_resume_action resume_action)
 {
-	unsigned long thread = task->thread.keel_thread, status;
+	unsigned long thread = task->thread.keel_thread, flags = RESUME_AND_WAIT, status;
 
-	if (resume_action == L4_RESUME_MAPPINGS) {
-		status = l4_map_and_resume(thread);
-	} else {
+	if (resume_action == L4_RESUME_START) {
 		status = keel_ex_regs(&thread, KEEL_EX_START);
-		if (status)
-			status = KEEL_STATUS(KEEL_SIDE_SEND, -status);
-		else
-			task->thread.resume_action = L4_RESUME_REPLY;
+		if (status) {
+			l4_not_resumed(task, regs, KEEL_STATUS(KEEL_SIDE_SEND, -status),
+				       resume_action);
+			return;
+		}
+		task->thread.resume_action = L4_RESUME_REPLY;
+		resume_action = L4_RESUME_REPLY;
+		flags = WAIT;
 	}
-	if (status)
-		l4_not_resumed(task, regs, status, resume_action);
-	else
-		l4_serve(task, regs, WAIT, L4_RESUME_REPLY, false);
+	l4_serve(task, regs, flags, resume_action, false, true);
 }
 
 /* A jump leads there: to 64-bit code in the lower half. */
@@ -366,7 +367,7 @@ static noinline struct pt_regs *l4_inside_prepare(struct task_struct *task, stru
 		l4_unmap_queued(task->mm);
 		status = 0;
 		if (task->thread.resume_action == L4_RESUME_MAPPINGS)
-			status = l4_map_and_resume(keel_self(keel_server()));
+			status = l4_map_inside();
 		if (status) {
 			l4_not_resumed(task, regs, status, L4_RESUME_MAPPINGS);
 			continue;
@@ -485,7 +486,8 @@ static __always_inline void __noreturn l4_loop(struct task_struct *task, struct 
 			     (resume_action == L4_RESUME_START || nr_cpu_ids > 1)))
 			l4_serve_slowly(task, regs, resume_action);
 		else
-			l4_serve(task, regs, RESUME_AND_WAIT, resume_action, supervisor);
+			l4_serve(task, regs, RESUME_AND_WAIT, resume_action, supervisor,
+				 false);
 	}
 }
 

@@ -4,12 +4,13 @@
  * micro-kernel; it has a user thread's registers while Linux runs. A Linux thread has its frame
  * from creation to its last reference, and its lthread from the first return to user mode to exec
  * or exit: the lthread is in the L4 task of the mm and is created again when that changes. Frames
- * are protected by l4_frames_lock. Lthreads are changed by their own thread only, in process
+ * have the lowest free numbers, so that few pages are bought for them. Lthreads are changed by their own thread only, in process
  * context and on a server thread, whose record is used.
  */
-#include <linux/bitmap.h>
 #include <linux/capability.h>
+#include <linux/idr.h>
 #include <linux/kernel.h>
+#include <linux/mutex.h>
 #include <linux/sched/task.h>
 #include <linux/threads.h>
 #include <asm/l4.h>
@@ -19,9 +20,9 @@
 /* Enough frames for every thread that may exist. */
 #define FRAMES_USED min_t(unsigned int, FRAME_COUNT, PID_MAX_DEFAULT)
 
-static DECLARE_BITMAP(l4_frames, PID_MAX_DEFAULT);
+static DEFINE_IDA(l4_frames);
 static unsigned int l4_frame_pages;	/* bought so far */
-static DEFINE_SPINLOCK(l4_frames_lock);
+static DEFINE_MUTEX(l4_frames_mutex);	/* protects that */
 
 /*
  * keel_ex_regs() with what is in the record. If kmem is used up, mappings are reclaimed and the
@@ -40,45 +41,28 @@ unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
 	return status;
 }
 
-/* Buys the page of a frame if that was not done yet. Called with l4_frames_lock held. */
+/* Buys the pages up to that of a frame, unless that was done. Returns false if there is no kmem. */
 static bool l4_frame_populate(unsigned int index)
 {
-	if (index / KEEL_FRAMES_PER_PAGE < l4_frame_pages)
-		return true;
-	if (keel_buy_frames(l4_frame_pages, 1))
-		return false;
-	l4_frame_pages++;
-	return true;
+	mutex_lock(&l4_frames_mutex);
+	while (index / KEEL_FRAMES_PER_PAGE >= l4_frame_pages &&
+	       !keel_buy_frames(l4_frame_pages, 1))
+		l4_frame_pages++;
+	mutex_unlock(&l4_frames_mutex);
+	return index / KEEL_FRAMES_PER_PAGE < l4_frame_pages;	/* they only become more */
 }
 
-/* Allocates a frame, or returns NULL if there is no number or no kmem. */
-static struct keel_frame *l4_frame_try_alloc(void)
-{
-	struct keel_frame *frame = NULL;
-	unsigned long flags;
-	unsigned int index;
-
-	spin_lock_irqsave(&l4_frames_lock, flags);
-	index = find_first_zero_bit(l4_frames, FRAMES_USED);
-	if (index < FRAMES_USED && l4_frame_populate(index)) {
-		__set_bit(index, l4_frames);
-		frame = keel_frame(index);
-	}
-	spin_unlock_irqrestore(&l4_frames_lock, flags);
-	return frame;
-}
-
-/* Allocates a frame, after a reclaim if need be; NULL if there is none. */
+/* Allocates a frame, after a reclaim if need be; NULL if there is no number or no kmem. May sleep. */
 struct keel_frame *l4_frame_alloc(void)
 {
-	struct keel_frame *frame = l4_frame_try_alloc();
+	int index = ida_alloc_max(&l4_frames, FRAMES_USED - 1, GFP_KERNEL);
 
-	/* If all numbers are in use, a reclaim does not help. */
-	if (!frame && !bitmap_full(l4_frames, FRAMES_USED)) {
-		l4_mm_reclaim();
-		frame = l4_frame_try_alloc();
-	}
-	return frame;
+	if (index < 0)
+		return NULL;
+	if (l4_frame_populate(index) || (l4_mm_reclaim() && l4_frame_populate(index)))
+		return keel_frame(index);
+	ida_free(&l4_frames, index);
+	return NULL;
 }
 
 static unsigned int l4_frame_index(const struct keel_frame *frame)
@@ -89,11 +73,7 @@ static unsigned int l4_frame_index(const struct keel_frame *frame)
 /* Frees a frame. The lthread that used it is deleted already. */
 void l4_frame_free(struct keel_frame *frame)
 {
-	unsigned long flags;
-
-	spin_lock_irqsave(&l4_frames_lock, flags);
-	__clear_bit(l4_frame_index(frame), l4_frames);
-	spin_unlock_irqrestore(&l4_frames_lock, flags);
+	ida_free(&l4_frames, l4_frame_index(frame));
 }
 
 /* Deletes the task's lthread, if any. Ids are never used again, so a late delete is harmless. */

@@ -184,7 +184,7 @@ static void __noreturn l4_die(struct l4_trap *trap)
 	/* End the sections that it was in: a flush would wait for them. */
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
 	this_cpu_write(l4_lockless_walk, 0);
-	this_cpu_write(l4_mapping, 0);
+	this_cpu_write(l4_mapping, NULL);
 	local_irq_enable();
 	make_task_dead(SIGSEGV);
 }

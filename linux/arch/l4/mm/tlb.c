@@ -22,14 +22,21 @@
 #include <asm/tlbflush.h>
 
 DEFINE_PER_CPU(unsigned int, l4_lockless_walk);
-DEFINE_PER_CPU(unsigned int, l4_mapping);
+DEFINE_PER_CPU(const struct mm_struct *, l4_mapping);
+
+/* Returns true if a processor maps pages of the mm, or with NULL, if it is in a walk section. */
+static bool l4_in_section(unsigned int cpu, const struct mm_struct *mm)
+{
+	return mm ? READ_ONCE(per_cpu(l4_mapping, cpu)) == mm && !keel_waits(KEEL_SERVER + cpu) :
+		    READ_ONCE(per_cpu(l4_lockless_walk, cpu));
+}
 
 /*
- * Waits until no other processor has the variable set. The caller has changed the tables before,
- * with a full barrier in between, so a processor that sets it later sees the change. Does not wait
- * for this processor, whose own sections have ended.
+ * Waits until no other processor is in such a section. The caller has changed the tables before,
+ * with a full barrier in between, so a processor whose section begins later sees the change. Does
+ * not wait for this processor, whose own sections have ended.
  */
-static void l4_wait_while(const unsigned int __percpu *busy)
+static void l4_wait_for_sections(const struct mm_struct *mm)
 {
 	unsigned int cpu;
 
@@ -37,7 +44,7 @@ static void l4_wait_while(const unsigned int __percpu *busy)
 	if (num_online_cpus() == 1)
 		return;
 	for_each_online_cpu(cpu)
-		while (cpu != raw_smp_processor_id() && READ_ONCE(*per_cpu_ptr(busy, cpu)))
+		while (cpu != raw_smp_processor_id() && l4_in_section(cpu, mm))
 			cpu_relax();
 }
 
@@ -89,7 +96,7 @@ static void l4_unmap_empty(struct mm_struct *mm)
 
 	do {
 		context->ranges[context->queued] = l4_range_of(last);
-		l4_wait_while(&l4_mapping);
+		l4_wait_for_sections(mm);
 		if (keel_unmap(context->keel_task, context->ranges, context->queued + 1))
 			l4_unmap_all(context->keel_task);
 	} while (!try_cmpxchg(&context->last, &last, 0));
@@ -113,7 +120,7 @@ void flush_tlb_mm(struct mm_struct *mm)
 {
 	/* A new generation is a plain store: walks that begin after this barrier see it. */
 	smp_mb();
-	l4_wait_while(&l4_lockless_walk);
+	l4_wait_for_sections(NULL);
 	l4_unmap_queued(mm);
 }
 
@@ -156,7 +163,7 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	to = context->move_to;
 	WRITE_ONCE(context->move_to, 0);
 	if (to && context->keel_task && !l4_find_pte(mm, start)) {
-		l4_wait_while(&l4_mapping);
+		l4_wait_for_sections(mm);
 		if (keel_move_table(context->keel_task, start, to & ~L4_MOVE))
 			l4_unmap_all(context->keel_task);
 	}

@@ -96,15 +96,6 @@ static void l4_map_kernel_pages(void)
 	l4_pager_request.count = 0;
 }
 
-/* Puts the items for the current task's fault (l4_fault_items()) into the request. */
-static void l4_pager_request_fault(void)
-{
-	struct keel_utcb *utcb = keel_utcb(keel_server());
-
-	l4_pager_request.count = l4_fault_items(utcb);
-	memcpy(l4_pager_request.maps, utcb->maps, l4_pager_request.count * 2 * sizeof(long));
-}
-
 /*
  * Has the pager thread reply to a native lthread: with the words of `answer`, or with mappings for
  * the current task's fault (l4_fault_items()). answer->status is the status of the reply. Returns
@@ -112,6 +103,7 @@ static void l4_pager_request_fault(void)
  */
 void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool maps)
 {
+	struct keel_utcb *utcb = keel_utcb(keel_server());
 	struct keel_message m = { };
 	unsigned long flags;
 
@@ -119,7 +111,9 @@ void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool map
 	local_irq_save(flags);
 	if (maps) {
 		l4_map_begin();
-		l4_pager_request_fault();
+		l4_pager_request.count = l4_fault_items(utcb);
+		memcpy(l4_pager_request.maps, utcb->maps,
+		       l4_pager_request.count * 2 * sizeof(long));
 	}
 	l4_pager_request.answered = thread;
 	l4_pager_request.answer = answer;

@@ -7,7 +7,7 @@
 # - an alien thread's system call that its program's own entry takes (fast_paths),
 # - the reply of a handler that resumes an alien thread and enters an open wait (reply_path),
 # - a page fault to a pager in an open wait (page_fault_path),
-# - on a uniprocessor (UP), a pager's reply with pages, which Rust maps (reply_path).
+# - a pager's reply with pages, which Rust maps (reply_path).
 # Every other case goes to the slow path in Rust, which serves all cases. The outcome is the same:
 # the suite runs with the fast paths and without them (`nofast` on the command line). Only a thread
 # with an entry for upcalls sees a difference, as docs/abi.md says: fast paths do not know of that.
@@ -611,11 +611,7 @@
 # registers.
     # The tag has no items and is not TAG_FORWARD.
 .Lreply_to_alien_\@: test esi, {TAG_ITEMS}
-    .if \locks
-    jnz .Lslow_answer_\name
-    .else
     jnz .Lreply_with_pages_\@
-    .endif
     # It is alien and blocked on a fault or call, on this CPU, without flags except FPU.
     btr rdx, {STATE_WORD_FPU_BIT}
     cmp rdx, gs:[CPU_fault_wait]
@@ -665,18 +661,17 @@
     je .Lreply_check_alien_\@
     jmp .Lreply_to_open_wait_\@
 
-    .if \locks == 0
-# The reply has items: perhaps pages for the partner's page fault. UP only: frames cannot change
-# meanwhile, because there is no other CPU.
+# The reply has items: perhaps pages for the partner's page fault.
 # Live: as at .Lreply_to_alien.
     # What the tag has: Rust looks whether that is items alone.
 .Lreply_with_pages_\@: mov ecx, esi
     and ecx, TAG_CONTENT
-    # The partner is blocked on a fault or call, alien or native, without other flags. The open bit
-    # means nothing then.
+    # The partner is blocked on a fault or call, on this CPU, alien or native, without other flags.
+    # The open bit means nothing then.
     mov rax, {STATE_WORD_OF_FAULTED}
     and rdx, rax
-    cmp rdx, {STATE_FAULTED}
+    bts rdx, {STATE_WORD_ALIEN_BIT}
+    cmp rdx, gs:[CPU_fault_wait]
     jne .Lslow_\name
     # It waits for the caller, not for another thread.
     cmp rbp, [rbx + THREAD_partner]
@@ -685,28 +680,18 @@
     must_run_next .Lslow_\name, ax, word
     # Rust uses the message registers. From here on the slow path need not save them.
     save_message
-    mov rbp, [rbx + THREAD_frame]
-    # It runs 64-bit code, and no selector has to be loaded.
-    must_be_64_bit .Lslow_up_\name
-    # Its ip and bases are in the lower half.
-    mov rax, [rbp + FRAME_ip]
-    or rax, [rbp + FRAME_fs_base]
-    or rax, [rbp + FRAME_gs_base]
-    shr rax, HALF_SHIFT
-    jnz .Lslow_up_\name
-    # The pages can be mapped at once (transfer.rs: map_answer). If not, the slow path maps all of
-    # them: those that are mapped by then, too.
+    # The pages can be mapped at once (transfer.rs: map_answer), and no other CPU maps or unmaps
+    # meanwhile. If not, the slow path maps all of them: those that are mapped by then, too.
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
     mov rdx, [rsp + THREAD_utcb]
-    call_rust {map_answer}, \clear, .Lslow_up_\name
-    # POINT OF NO RETURN: nothing below can fail.
-    mov rbp, [rbx + THREAD_frame]
-    mov rcx, [rbp + FRAME_ip]
-    mov r11d, [rbp + FRAME_flags]
-    mov rdx, [rbp + FRAME_fs_base]
-    mov r15, [rbp + FRAME_gs_base]
+    .if \locks
+    call_rust {map_answer_ordered}, \clear, .Lsaved_slow_\name
+    .else
+    call_rust {map_answer}, \clear, .Lsaved_slow_\name
     .endif
+    read_frame .Lsaved_slow_\name
+    # POINT OF NO RETURN: nothing below can fail.
 
 # Below the point of no return: the partner gets all registers of its frame, by IRET. The flags are
 # the frame's, of which a user may choose some; ss is always the user's.
@@ -788,11 +773,7 @@ symbol \name, 64
     cmp rax, REPLY_AND_WAIT
     je .Lreply_\name
     cmp rax, {CALL}
-    .if \locks
-    jne .Lother_\name
-    .else
     jne .Lslow_\name
-    .endif
     # It receives from the thread that it sends to.
     cmp rdx, rdi
     jne .Lslow_\name
@@ -804,32 +785,12 @@ symbol \name, 64
 .Lcall_with_fpu_\name: call_path \name, \locks, \pcids, \supervisor, 1, .Lslow_\name
 .Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
 
-    .if \locks == 0
-# The slow path for a native thread, UP: no lock is held, and all registers are saved.
-# Live: nothing.
-.Lslow_up_\name: slow_path {slow_syscall}, \clear, \supervisor
-    .endif
-
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
 # itself. On a uniprocessor the lock is free, and the store changes nothing.
 # Live: rsp = caller's TCB, message registers.
 .Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear, \supervisor
-    .if \locks
-# Neither a call nor a reply with a wait: perhaps a reply with items alone.
-# Live: rsp = caller's TCB, rax = call number without the send timeout, message registers.
-.Lother_\name: cmp rax, REPLY_ALONE
-    jne .Lslow_\name
-    test esi, {TAG_ITEMS}
-    jz .Lslow_\name
-
-# A reply with items on a multiprocessor: mapping takes all locks (mod.rs: answering_system_call).
-# Live: rsp = caller's TCB, message registers.
-.Lslow_answer_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-    save_message
-    slow_path {answering_syscall}, \clear, \supervisor
-    .endif
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.

@@ -51,7 +51,7 @@ assembly!([
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
-    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT REPLY_ALONE ANY_SEND_TIMEOUT }
+    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT }
     transfer { TAG_CONTENT }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
@@ -78,9 +78,10 @@ assembly!([
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
     STATE_WORD_FPU_BIT = const 32 + Flags::FPU.raw().ilog2(),
+    STATE_WORD_ALIEN_BIT = const 32 + Flags::ALIEN.raw().ilog2(),
     STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.raw().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
-    STATE_WORD_OF_FAULTED = const !state_word(State::Inactive, true, 0, fast::OF_FAULTED) as i64,
+    STATE_WORD_OF_FAULTED = const !state_word(State::Inactive, true, 0, Flags::FPU.union(Flags::DISPATCHED)) as i64,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
     TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
     NO_CALL = const NO_CALL as i64,
@@ -98,8 +99,8 @@ assembly!([
     SUPERVISOR_TASKS = const 1u32 << facts::Word::Supervisor as u32,
     words_given = sym facts::WORDS_GIVEN,
     slow_syscall = sym system_call,
-    answering_syscall = sym answering_system_call,
     map_answer = sym transfer::map_answer,
+    map_answer_ordered = sym transfer::map_answer_ordered,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
@@ -121,26 +122,6 @@ extern "C" fn system_call() -> u64 {
         return leave(cpu);
     }
     lock::take_all_locks(cpu);
-    serve(cpu)
-}
-
-/// The same where map items go to a thread that perhaps waits for its pager. On several processors
-/// a mapping takes all locks.
-extern "C" fn answering_system_call() -> u64 {
-    let cpu = cpu();
-    lock::enter(cpu);
-    lock::take_all_locks(cpu);
-    match cpu.arrived().and_then(|caller| fast::answer(cpu, caller)) {
-        None => serve(cpu),
-        Some(thread) if load(cpu, thread) => {
-            lock::release(cpu);
-            thread.frame_address()
-        }
-        Some(_) => leave(cpu),
-    }
-}
-
-fn serve(cpu: &'static Cpu) -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }

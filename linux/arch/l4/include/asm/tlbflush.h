@@ -49,19 +49,23 @@ static __always_inline void l4_walk_end(void)
 	asm volatile("decl " __percpu_arg(0) : "+m" (l4_lockless_walk) : : "memory");
 }
 
-/* A section that maps what it finds, with interrupts off. It does not nest. */
-DECLARE_PER_CPU(unsigned int, l4_mapping);
+/*
+ * A section that maps what it finds in the current mm's tables. It does not nest. If the reply that
+ * maps it also waits for anybody, the mappings are made as soon as the server thread waits, and the
+ * section may end with the next message.
+ */
+DECLARE_PER_CPU(const struct mm_struct *, l4_mapping);
 
 static inline void l4_map_begin(void)
 {
-	this_cpu_write(l4_mapping, 1);
+	this_cpu_write(l4_mapping, current->mm);
 	smp_mb();	/* before entries are loaded, like the locked instruction above */
 }
 
 static inline void l4_map_end(void)
 {
 	barrier();
-	this_cpu_write(l4_mapping, 0);
+	this_cpu_write(l4_mapping, NULL);
 }
 
 /* These are for user memory. mm/vmalloc.c maps and unmaps the kernel's pages itself. */
