@@ -8,7 +8,9 @@ use crate::alien::{code_fpu, code_spin, code_syscall, Alien};
 use crate::case::{Case, Fault, Outcome};
 use crate::pool::{cell, page, pages, peek, poke, PAGE, WINDOW};
 use crate::post::{failed, Job, Post};
-use crate::threads::{base_priority, child, helper, park, pause, remove, remove_task, Spawn};
+use crate::threads::{
+    base_priority, child, child_plan, helper, in_image, make_child, park, pause, remove, remove_task, Spawn,
+};
 use crate::topics::strings::{arrived, fill, item, large_area};
 use crate::topics::window::slot;
 use crate::{holds, refused, same};
@@ -16,13 +18,15 @@ use core::hint::spin_loop;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
-use keel_l4::abi::fpage::FPAGE_RWX;
+use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX};
+use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};
 use keel_l4::kip::{kip, now};
 use keel_l4::mapping::unmap;
+use keel_l4::pager::{Fault as PageFault, Pager};
 use keel_l4::protocol::status::{ERROR_CANCELLED, ERROR_NO_PARTNER};
 use keel_l4::{kernel_object, thread, utcb, Error, Fpage, Id, Side, Tag};
 
@@ -53,6 +57,7 @@ pub const CASES: &[Case] = &[
     ("map-from-there", map_from_there),
     ("unmapped-while-in-use", unmapped_while_used),
     ("write-taken-while-in-use", write_taken_while_used),
+    ("faults-answered-on-each-while-unmapped", answered_everywhere),
     ("delete-running", delete_running),
     ("delete-the-partner", delete_partner),
     ("delete-a-running-task", delete_task),
@@ -432,6 +437,90 @@ fn write_taken_while_used() -> Outcome {
     let fault = receive(alien.id, Timeout::After(PATIENCE))?;
     same!("it may not write", (fault.words[0], fault.words[3]), (WINDOW, 1));
     same!("not one more count", peek(page), last);
+    Ok(())
+}
+
+/// Pages that all tasks get from the same pagers' memory, and log2 of their size.
+const ANSWERED: u64 = 16;
+const ANSWERED_LOG2: u8 = 16;
+/// Cell: their address.
+const ANSWERED_FROM: usize = 20;
+/// Cell: how often a reader found something else there.
+const READ_WRONG: usize = 21;
+/// First of the cells: how many faults a pager has answered.
+const ANSWERS: usize = 22;
+/// Most processors with a pager and a reader.
+const ANSWERERS: u64 = 4;
+
+/// A pager of the one reader on its processor.
+struct Answerer(u64);
+
+impl Pager for Answerer {
+    fn page(&mut self, fault: &PageFault) -> Option<Message> {
+        if in_image(fault.address) {
+            peek(fault.page());
+            return Some(fault.map(fault.page(), FPAGE_RWX));
+        }
+        cell(ANSWERS + self.0 as usize).fetch_add(1, SeqCst);
+        Some(fault.map(cell(ANSWERED_FROM).load(SeqCst) + (fault.page() - WINDOW), FPAGE_READ))
+    }
+}
+
+extern "C" fn answerer(number: u64) -> ! {
+    keel_l4::pager::run(&mut Answerer(number))
+}
+
+/// Reads all pages again and again; its argument says whether it gives them back each time.
+extern "C" fn answered_reader(gives_back: u64) -> ! {
+    // A table is not given back while it has this page.
+    peek(WINDOW + ANSWERED * PAGE);
+    loop {
+        let wrong = (0..ANSWERED).filter(|n| peek(WINDOW + n * PAGE) != n + 1).count();
+        cell(READ_WRONG).fetch_add(wrong as u64, SeqCst);
+        if gives_back != 0 {
+            let _ = unmap(Fpage::memory(WINDOW, ANSWERED_LOG2, FPAGE_RWX), UNMAP_RIGHTS | UNMAP_FLUSH);
+        }
+    }
+}
+
+/// On each processor a pager answers faults with the same pages, which are unmapped meanwhile: the
+/// answers of several processors change the same mappings. None of them is lost.
+fn answered_everywhere() -> Outcome {
+    const ROUNDS: u64 = 16;
+    let pairs = kip().processors.min(ANSWERERS);
+    let from = pages(2 * ANSWERED);
+    super::window::fill(from, ANSWERED, 1);
+    cell(ANSWERED_FROM).store(from, SeqCst);
+    let mut pagers = [Id::NIL; ANSWERERS as usize];
+    for number in 0..pairs {
+        let pager = Spawn::new(answerer, number).create()?;
+        pagers[number as usize] = pager;
+        thread::set_processor(pager, number)?;
+        thread::act(pager, EX_START)?;
+        let plan = child_plan(answered_reader, number % 2);
+        let reader = make_child(&keel_l4::task::NewTask { pager: pager.0, ..plan })?.thread;
+        thread::set_priority(reader, base_priority() - 1)?;
+        thread::set_processor(reader, number)?;
+    }
+    let answers = || (0..pairs as usize).map(|number| cell(ANSWERS + number).load(SeqCst));
+    let end = now() + PATIENCE;
+    let mut round = 0;
+    while round < ROUNDS || answers().any(|count| count < ROUNDS * ANSWERED / 2) {
+        holds!("faults are answered on each processor", now() < end);
+        unmap(Fpage::memory(from, ANSWERED_LOG2, FPAGE_RWX), UNMAP_RIGHTS)?;
+        sleep(20_000);
+        round += 1;
+    }
+    // Without pagers nobody gets a page again: who read one now would have it without the kernel's
+    // knowledge.
+    pagers.iter().filter(|pager| **pager != Id::NIL).try_for_each(|pager| remove(*pager))?;
+    unmap(Fpage::memory(from, ANSWERED_LOG2, FPAGE_RWX), UNMAP_RIGHTS)?;
+    super::window::fill(from, ANSWERED, ANSWERED);
+    pause(A_WHILE);
+    same!("wrong words", cell(READ_WRONG).load(SeqCst), 0);
+    if let Ok(answer) = kernel_object::invoke(Id(ID_CHECK), CHECK_ALL, &[]) {
+        same!("what the check of the kernel finds", answer.words[0], 0);
+    }
     Ok(())
 }
 
