@@ -56,6 +56,18 @@ pub fn set_preemption_threshold(cpu: &Cpu) {
     cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u16 + 1) });
 }
 
+/// Whether `choose` would choose the current thread of `cpu` once more, with nothing to do before it
+/// runs on: the threshold of the last slow path is right still, or too high.
+#[inline(always)]
+pub fn goes_on(cpu: &Cpu, current: Ref<Thread>) -> bool {
+    cpu.handoff.get().is_none()
+        && current.state() == State::Ready
+        && current.priority.get() as u16 >= cpu.preemption_threshold.get()
+        && !current.has(Flags::WORK | Flags::HAS_PREEMPTER)
+        && !cpu.slice_over.get()
+        && !cpu.donated.get()
+}
+
 /// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.
 pub fn unready(thread: Ref<Thread>) {
     let cpu = cpu::of(thread);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Transfers of map items and strings between the two partners of an IPC (long IPC).
 //!
-//! Every function here except `map_answer_ordered` is called with all CPU locks held and interrupts
-//! off. A transfer takes time,
-//! so it has preemption points (`poll`): there interrupts are served, and a thread of a higher
-//! priority, or another CPU, makes the transfer stop with `Stop::Restart`.
+//! Every function here is called with all CPU locks held and interrupts off, except those that end
+//! in `_ordered`, with which fast paths map. A transfer takes time, so it has preemption points
+//! (`poll`): there interrupts are served, and a thread of a higher priority, or another CPU, makes
+//! the transfer stop with `Stop::Restart`.
 //!
 //! No third thread takes part. One partner is the *active partner*: it is Ready, and runs the copy
 //! loop in its own time, whenever it is scheduled (TRANSFER is a flag of exit work: `leave::leave`
@@ -57,7 +57,7 @@ const PAGES_AT_ONCE: u64 = 16;
 /// Tag bits of words and items.
 pub const TAG_CONTENT: u64 = 0xff << TAG_WORDS_SHIFT | 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD;
 /// What they are where a message is one map item.
-const TAG_ONE_PAGE: u64 = 1 << TAG_MAPS_SHIFT;
+pub const TAG_ONE_ITEM: u64 = 1 << TAG_MAPS_SHIFT;
 /// Log2 of the I/O ports that are mapped between two preemption points.
 const PORTS_AT_ONCE: u8 = 10;
 
@@ -121,13 +121,29 @@ pub fn at_once(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> bool {
     if tag.maps() != 1 || tag.strings() > 0 {
         return false;
     }
-    let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) else { return false };
     if receiver.state() == State::Receiving {
         // An interrupt at a preemption point must not find it waiting.
         receiver.change_state(State::Transferring);
     }
+    pass_one(sender, receiver, true)
+}
+
+/// `at_once` on a fast path, without preemption points: only where no tables have to be made.
+pub extern "C" fn map_item(sender: Ref<Thread>, receiver: Ref<Thread>) -> bool {
+    pass_one(sender, receiver, false)
+}
+
+/// `map_item` on a multiprocessor; as `map_answer_ordered`.
+pub extern "C" fn map_item_ordered(sender: Ref<Thread>, receiver: Ref<Thread>) -> bool {
+    lock::ordered(|| pass_one(sender, receiver, false))
+}
+
+/// Maps the first item of a message, and tells the receiver, if that is simple (`pass_row`).
+#[inline(always)]
+fn pass_one(sender: Ref<Thread>, receiver: Ref<Thread>, tables: bool) -> bool {
+    let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) else { return false };
     let window = Fpage(to.receive_fpage.get());
-    let arrived = pass_row((sender.task, receiver.task), &from.maps[..2], window, true);
+    let arrived = pass_row((sender.task, receiver.task), &from.maps[..2], window, tables);
     if let Some(item) = arrived {
         to.maps[0].set(item.send_base);
         to.maps[1].set(item.fpage);
@@ -154,7 +170,7 @@ pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage
 /// leaves of its tag. False: it is not so simple, and some pages are perhaps mapped.
 pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
     let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
-    match content == TAG_ONE_PAGE && item.is_page() {
+    match content == TAG_ONE_ITEM && item.is_page() {
         true => space::map_page(from, to, target, item),
         false => map_more(from, to, utcb, content),
     }
@@ -170,10 +186,10 @@ pub extern "C" fn map_answer_ordered(from: Ref<Task>, to: Ref<Task>, utcb: &Shar
 #[cold]
 #[inline(never)]
 fn map_more(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
-    let count = content / TAG_ONE_PAGE;
-    if content == TAG_ONE_PAGE {
+    let count = content / TAG_ONE_ITEM;
+    if content == TAG_ONE_ITEM {
         pass_row((from, to), &utcb.maps[..2], Fpage::WHOLE, false).is_some()
-    } else if content % TAG_ONE_PAGE == 0 && (1..=PAGES_AT_ONCE).contains(&count) {
+    } else if content % TAG_ONE_ITEM == 0 && (1..=PAGES_AT_ONCE).contains(&count) {
         space::map_all_pages(from, to, &utcb.maps[..2 * count as usize])
     } else {
         false

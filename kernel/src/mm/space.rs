@@ -533,7 +533,6 @@ struct Leaving {
     cells: &'static [Cell<u64>; GROUP],
     base: VirtAddr,
     held: Held,
-    gone: u32,
 }
 
 impl Leaving {
@@ -546,7 +545,7 @@ impl Leaving {
         shoot_down(root);
         // SAFETY: a group's entries lie one after the other in their table.
         let cells = unsafe { &*core::ptr::from_ref(leaf.cell()).cast() };
-        Leaving { table: leaf.table, first, cells, base, held: held_of_pages(root, pages), gone: 0 }
+        Leaving { table: leaf.table, first, cells, base, held: held_of_pages(root, pages) }
     }
 
     /// The place of a node in the group, if it is there.
@@ -557,15 +556,15 @@ impl Leaving {
 
     /// Takes a page of the group away whose node is in no tree any more; its state.
     #[inline(always)]
-    fn take(&mut self, place: usize) -> u64 {
+    fn take(&self, place: usize) -> u64 {
         let entry = self.cells[place].replace(0);
-        self.gone += 1;
         self.held.flush(self.base + place as u64 * PAGE_SIZE);
         entry
     }
 
-    fn end(&self) {
-        POOL.page(self.table).count_mappings(-(self.gone as i16));
+    /// That is all: so many have gone.
+    fn end(&self, gone: i16) {
+        POOL.page(self.table).count_mappings(-gone);
         drop_if_empty(self.table);
     }
 }
@@ -575,7 +574,8 @@ impl Leaving {
 /// it ends: at most a row further, and not beyond `end`.
 #[inline(never)]
 fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> VirtAddr {
-    let (start, mut pages, mut state, mut all) = (leaf.address(), 0, 0, None::<Leaving>);
+    let (start, mut pages, mut state) = (leaf.address(), 0, 0);
+    let (mut all, mut gone) = (None::<Leaving>, 0);
     let (cells, nodes) = row(leaf.table, leaf.slot, (end - start) / PAGE_SIZE);
     for (cell, node) in cells.iter().zip(nodes) {
         let child = if cell.get() & PRESENT != 0 { Nodes.first_child(node) } else { NodeIndex::NONE };
@@ -584,15 +584,17 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
         }
         let goes = if ITSELF { node } else { child };
         if goes.is_some() && cell.get() & PRESENT != 0 {
-            let (leaving, place) = match all.as_mut().and_then(|leaving| Some((leaving.place(goes)?, leaving))) {
+            let (leaving, place) = match all.as_ref().and_then(|leaving| Some((leaving.place(goes)?, leaving))) {
                 Some((place, leaving)) => (leaving, place),
                 None => {
-                    all.iter().for_each(Leaving::end);
+                    all.iter().for_each(|leaving| leaving.end(gone));
+                    gone = 0;
                     work.charge_budget(GROUP_COST + cpu::count());
-                    (all.insert(Leaving::with(goes, cells.len())), in_group(goes).1)
+                    (&*all.insert(Leaving::with(goes, cells.len())), in_group(goes).1)
                 }
             };
             state |= leaving.take(place);
+            gone += 1;
             match ITSELF {
                 true => Nodes.detach(node),
                 false => Nodes.drop_only(node),
@@ -601,7 +603,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
         pages += 1;
     }
     if let Some(leaving) = all {
-        leaving.end();
+        leaving.end(gone);
         work.found(state & (ACCESSED | DIRTY));
         work.charge_budget(ROW_COST);
     }

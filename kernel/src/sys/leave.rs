@@ -39,6 +39,11 @@ pub fn timer_interrupt() {
 /// held, alone or with all others; it may have released and taken locks when it returns. Locks
 /// that are held then are the caller's to release.
 pub fn leave(cpu: &'static Cpu) -> u64 {
+    if let Some(thread) = cpu.current.get().filter(|thread| sched::goes_on(cpu, *thread)) {
+        if switch::load(cpu, thread) {
+            return thread.frame_address();
+        }
+    }
     loop {
         let donated = cpu.donated.get();
         let thread = sched::choose(cpu);

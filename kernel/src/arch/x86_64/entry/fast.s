@@ -30,7 +30,7 @@
 #
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
-# So registers are not cleared here; the slow path clears them once all are saved. copy_words with a
+# So registers are not cleared here; the slow path clears them once all are saved. pass_more with a
 # mispredicted count would move words past the UTCB, but no address is made of these either.
 #
 # Registers of a call and of its message:
@@ -199,12 +199,14 @@
     save rsp, rax
 .endm
 
-# The message from rsp to rbx has words in the UTCB. Check: the tag has at most MAX_WORDS words, and
-# no items or kind, whose bits are above these. This is the last check; then the words are copied.
-# SYSCALL has cleared DF. Keeps the message registers. Uses rax rcx r11 r15.
-.macro copy_words refused, back
+# The message from rsp to rbx has more than register words. Check: the tag has at most MAX_WORDS
+# words, and no items or kind, whose bits are above these; or register words and one map item. This
+# is the last check; then the words are copied. SYSCALL has cleared DF. Keeps the message registers.
+# With the item Rust looks whether it can be mapped at once (transfer.rs: map_item); if not, the slow
+# path maps all of it. Uses all other registers, and leaves the caller's id in rbp.
+.macro pass_more name, locks, clear, back
     cmp esi, MAX_WORDS
-    ja \refused
+    ja .Litem_\@
     mov r11, rdi
     mov r15, rsi
     lea ecx, [rsi - REGISTER_WORDS]
@@ -215,6 +217,20 @@
     rep movsq
     mov rsi, r15
     mov rdi, r11
+    jmp \back
+.Litem_\@: lea eax, [rsi - TAG_ONE_ITEM]
+    cmp eax, REGISTER_WORDS
+    ja .Lslow_\name
+    save_message
+    mov rdi, rsp
+    mov rsi, rbx
+    .if \locks
+    call_rust {map_item_ordered}, \clear, .Lsaved_slow_\name
+    .else
+    call_rust {map_item}, \clear, .Lsaved_slow_\name
+    .endif
+    load rsp, rdi, rsi, r8, r9, r10, r12, r13, r14
+    mov rbp, [rsp + THREAD_id]
     jmp \back
 .endm
 
@@ -522,12 +538,13 @@
 
 # Call: a send with a closed wait for the reply, to a partner in an open wait.
 # Live: rsp = caller's TCB, message registers. The lock is held.
-# `name`: the entry, whose labels are used. `fpu`: caller and partner may have FPU states; without
-# it the caller has none, and a partner that has one is refused to `unlike`.
+# `name`: the entry, whose labels are used. `clear`: registers are cleared before Rust is called.
+# `fpu`: caller and partner may have FPU states; without it the caller has none, and a partner that
+# has one is refused to `unlike`.
 #
 # There are two copies, so that threads without FPU states need no code for the FPU. `unlike` of the
 # first copy is the same check in the second one.
-.macro call_path name, locks, pcids, supervisor, fpu, unlike
+.macro call_path name, locks, clear, pcids, supervisor, fpu, unlike
     # The destination exists.
     look_up .Lslow_\name
     # The message goes to the destination itself.
@@ -542,7 +559,7 @@
     must_be_in_open_wait \locks, \fpu, \unlike
     # The tag has register words only: no words in the UTCB, no items, no kind.
     cmp esi, REGISTER_WORDS
-    ja .Lcall_words_\@
+    ja .Lcall_more_\@
     # POINT OF NO RETURN: nothing below can fail.
 .Lcall_commit_\@: inc dword ptr [rbx + THREAD_waiters]
     enter_wait closed, {UP_CLOSED_WAIT}, \locks
@@ -552,12 +569,12 @@
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, message registers.
-.Lcall_words_\@: copy_words .Lslow_\name, .Lcall_commit_\@
+.Lcall_more_\@: pass_more \name, \locks, \clear, .Lcall_commit_\@
 .endm
 
 # Reply with open wait: the partner is in a closed wait for the caller, in an open wait, or blocked
 # on the caller as its handler or pager.
-# Live and parameters: as in call_path. `clear`: registers are cleared before Rust is called.
+# Live and parameters: as in call_path.
 .macro reply_path name, locks, clear, pcids, supervisor, fpu, unlike
     # The partner exists.
     look_up .Lslow_\name
@@ -580,7 +597,7 @@
     jne .Lslow_\name
     # The tag has register words only.
     cmp esi, REGISTER_WORDS
-    ja .Lreply_words_\@
+    ja .Lreply_more_\@
     # POINT OF NO RETURN: nothing below can fail.
 .Lreply_commit_\@: dec dword ptr [rsp + THREAD_waiters]
     # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
@@ -590,7 +607,7 @@
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
-.Lreply_words_\@: copy_words .Lslow_\name, .Lreply_commit_\@
+.Lreply_more_\@: pass_more \name, \locks, \clear, .Lreply_commit_\@
 
 # The partner is in neither a fault nor, in this copy, a closed wait: one in a closed wait that has
 # an FPU state goes from here to the copy for the FPU (`unlike`).
@@ -777,12 +794,12 @@ symbol \name, 64
     # It receives from the thread that it sends to.
     cmp rdx, rdi
     jne .Lslow_\name
-    call_path \name, \locks, \pcids, \supervisor, 0, .Lcall_partner_with_fpu_\name
+    call_path \name, \locks, \clear, \pcids, \supervisor, 0, .Lcall_partner_with_fpu_\name
 .Lreply_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 0, .Lreply_with_fpu_\name
 
 # The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
 # Live: rsp = caller's TCB, message registers. The lock is held.
-.Lcall_with_fpu_\name: call_path \name, \locks, \pcids, \supervisor, 1, .Lslow_\name
+.Lcall_with_fpu_\name: call_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
 .Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
 
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock

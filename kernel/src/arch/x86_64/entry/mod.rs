@@ -52,7 +52,7 @@ assembly!([
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
     }
     fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT }
-    transfer { TAG_CONTENT }
+    transfer { TAG_CONTENT TAG_ONE_ITEM }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
@@ -101,6 +101,8 @@ assembly!([
     slow_syscall = sym system_call,
     map_answer = sym transfer::map_answer,
     map_answer_ordered = sym transfer::map_answer_ordered,
+    map_item = sym transfer::map_item,
+    map_item_ordered = sym transfer::map_item_ordered,
     exception = sym user_exception,
     kernel_exception = sym kernel_exception,
     fatal = sym fatal,
