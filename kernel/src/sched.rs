@@ -48,7 +48,7 @@ fn enqueue(cpu: &Cpu, thread: Ref<Thread>) {
     cpu.queue.push_back(thread, thread.priority.get());
 }
 
-/// Computes the preemption threshold of `cpu`, the current CPU, at the end of a slow path: the
+/// Computes the preemption threshold of `cpu`, the current CPU, where a slow path has chosen: the
 /// fast paths switch only to threads of this priority or higher. While a time slice runs, has
 /// ended, or a thread is in `handoff`, they switch to none.
 pub fn set_preemption_threshold(cpu: &Cpu) {
@@ -57,15 +57,15 @@ pub fn set_preemption_threshold(cpu: &Cpu) {
 }
 
 /// Whether `choose` would choose the current thread of `cpu` once more, with nothing to do before it
-/// runs on: the threshold of the last slow path is right still, or too high.
+/// runs on: the threshold of an earlier slow path is right still, or too high.
 #[inline(always)]
 pub fn goes_on(cpu: &Cpu, current: Ref<Thread>) -> bool {
-    cpu.handoff.get().is_none()
-        && current.state() == State::Ready
-        && current.priority.get() as u16 >= cpu.preemption_threshold.get()
-        && !current.has(Flags::WORK | Flags::HAS_PREEMPTER)
-        && !cpu.slice_over.get()
+    !cpu.slice_over.get()
+        && cpu.handoff.get().is_none()
         && !cpu.donated.get()
+        && current.state() == State::Ready
+        && !current.has(Flags::WORK | Flags::HAS_PREEMPTER)
+        && current.priority.get() as u16 >= cpu.preemption_threshold.get()
 }
 
 /// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `Global<T>`: a static whose fields are `Cell`s.
 //!
-//! Invariant: only exclusive code (lock.rs) changes it, and code under a single processor's lock at
-//! most reads it. Interrupts are off except in the two marked windows of entry.s, in which no
+//! Invariant: only exclusive code (lock.rs), or code that has the ordering lock (`lock::ordered`),
+//! changes it, and code under a single processor's lock at most reads it. Interrupts are off except in the two marked windows of entry.s, in which no
 //! reference into a global is in use.
 
 use core::ops::Deref;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Transfers of map items and strings between the two partners of an IPC (long IPC).
 //!
-//! Every function here is called with all CPU locks held and interrupts off, except those that end
-//! in `_ordered`, with which fast paths map. A transfer takes time, so it has preemption points
-//! (`poll`): there interrupts are served, and a thread of a higher priority, or another CPU, makes
-//! the transfer stop with `Stop::Restart`.
+//! Every function here is called with all CPU locks held and interrupts off, except `map_answer`,
+//! `map_item` and what these call: fast paths map by them with less (`lock::ordered`). A transfer
+//! takes time, so it has preemption points (`poll`): there interrupts are served, and a thread of a
+//! higher priority, or another CPU, makes the transfer stop with `Stop::Restart`.
 //!
 //! No third thread takes part. One partner is the *active partner*: it is Ready, and runs the copy
 //! loop in its own time, whenever it is scheduled (TRANSFER is a flag of exit work: `leave::leave`

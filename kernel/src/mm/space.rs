@@ -1081,8 +1081,10 @@ impl Mapping {
         if pages * PAGE_SIZE == size {
             return rights;
         }
-        // Perhaps there is no memory for nodes, or nothing may be read.
-        drop_if_empty(walk(self.to, target, 0).0);
+        if tables {
+            // Perhaps there is no memory for nodes, or nothing may be read.
+            drop_if_empty(walk(self.to, target, 0).0);
+        }
         0
     }
 

@@ -3,9 +3,9 @@
 //!
 //! Each CPU has one lock, and each entry from user mode takes that of its CPU. Under this lock
 //! alone run the fast paths (`fast`), which touch only threads of this CPU, the cross-CPU IPC fast
-//! path (`across`), which takes a second CPU's lock too, a pager's reply with pages, which keeps
-//! the other CPUs from taking all locks (`ordered`), and the choice of the next thread. All other
-//! code runs with the locks of all CPUs (stop the world), so the slow paths need no finer locks:
+//! path (`across`), which takes a second CPU's lock too, fast paths that map pages and keep the
+//! other CPUs from taking all locks (`ordered`), and the choice of the next thread. All other code
+//! runs with the locks of all CPUs (stop the world), so the slow paths need no finer locks:
 //! nothing that they look at changes. On a uniprocessor the one lock is both.
 //!
 //! A CPU whose lock another CPU holds is in user mode, idle, or spins in this file. It may still

@@ -34,16 +34,18 @@ pub fn timer_interrupt() {
     sched::program(cpu);
 }
 
+/// `leave` for the usual end of a system call: the current thread goes on, without a choice. `None`
+/// if that is not so.
+pub fn go_on(cpu: &Cpu) -> Option<u64> {
+    let thread = cpu.current.get().filter(|thread| sched::goes_on(cpu, *thread))?;
+    switch::load(cpu, thread).then(|| thread.frame_address())
+}
+
 /// Ends a slow path, or a path under this CPU's lock alone: chooses a thread, does its exit work,
 /// and returns the frame to return to user mode with. `cpu` is the current CPU, whose lock is
 /// held, alone or with all others; it may have released and taken locks when it returns. Locks
 /// that are held then are the caller's to release.
 pub fn leave(cpu: &'static Cpu) -> u64 {
-    if let Some(thread) = cpu.current.get().filter(|thread| sched::goes_on(cpu, *thread)) {
-        if switch::load(cpu, thread) {
-            return thread.frame_address();
-        }
-    }
     loop {
         let donated = cpu.donated.get();
         let thread = sched::choose(cpu);

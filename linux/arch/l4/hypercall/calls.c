@@ -246,13 +246,18 @@ unsigned long keel_schedule(unsigned long thread, unsigned long priority, unsign
 	return keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
 }
 
-/* Returns true if an lthread of the server's task waits for a message of anybody. */
+/*
+ * Returns true if an lthread of the server's task waits for a message of anybody, or just gets one
+ * in pieces: with its own reply it is ready.
+ */
 bool keel_waits(enum keel_lthread lthread)
 {
 	unsigned long registers[8] = { keel_self(lthread) };
 
-	return !keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers) &&
-	       registers[1] == KEEL_STATE_RECEIVING && registers[2] == KEEL_ID_NIL;
+	if (keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers))
+		return false;
+	return registers[1] == KEEL_STATE_TRANSFERRING ||
+	       (registers[1] == KEEL_STATE_RECEIVING && registers[2] == KEEL_ID_NIL);
 }
 
 /*

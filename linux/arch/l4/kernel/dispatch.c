@@ -8,9 +8,8 @@
  * with the IRQ thread, which preempts this code between any two instructions, are closed as
  * kernel/irq.c describes.
  *
- * A resumption is one IPC: the reply to the lthread and an open wait. If other processors may
- * change the page tables while a page is being mapped (mm/tlb.c), a reply with map items is an IPC
- * of its own; the lthread has a lower priority and does not run before the server waits.
+ * A resumption is one IPC: the reply to the lthread and an open wait. While a reply with map items
+ * is made, other processors may change the page tables (mm/tlb.c).
  */
 #include <linux/entry-common.h>
 #include <linux/irqflags.h>
@@ -59,7 +58,7 @@ static unsigned long l4_fault_tag(void)
 	return (unsigned long)l4_fault_items(keel_utcb(keel_server())) << KEEL_TAG_MAPS_SHIFT;
 }
 
-/* Maps what a fault of a program in the server needs in the server's own space. Returns L4's status. */
+/* Maps what a fault of a program in the server needs, in the server's own space: L4's status. */
 static unsigned long l4_map_inside(void)
 {
 	struct keel_message m = { };

@@ -4,8 +4,8 @@
  * micro-kernel; it has a user thread's registers while Linux runs. A Linux thread has its frame
  * from creation to its last reference, and its lthread from the first return to user mode to exec
  * or exit: the lthread is in the L4 task of the mm and is created again when that changes. Frames
- * have the lowest free numbers, so that few pages are bought for them. Lthreads are changed by their own thread only, in process
- * context and on a server thread, whose record is used.
+ * have the lowest free numbers, so that few pages are bought for them. Lthreads are changed by
+ * their own thread only, in process context and on a server thread, whose record is used.
  */
 #include <linux/capability.h>
 #include <linux/idr.h>
@@ -41,25 +41,33 @@ unsigned long l4_ex_regs(unsigned long *thread, unsigned long mask)
 	return status;
 }
 
-/* Buys the pages up to that of a frame, unless that was done. Returns false if there is no kmem. */
+/*
+ * Buys the pages up to that of a frame, unless that was done: they only become more. Returns false
+ * if there is no kmem.
+ */
 static bool l4_frame_populate(unsigned int index)
 {
+	unsigned int page = index / KEEL_FRAMES_PER_PAGE;
+
+	if (likely(page < READ_ONCE(l4_frame_pages)))
+		return true;
 	mutex_lock(&l4_frames_mutex);
-	while (index / KEEL_FRAMES_PER_PAGE >= l4_frame_pages &&
-	       !keel_buy_frames(l4_frame_pages, 1))
+	while (page >= l4_frame_pages && !keel_buy_frames(l4_frame_pages, 1))
 		l4_frame_pages++;
 	mutex_unlock(&l4_frames_mutex);
-	return index / KEEL_FRAMES_PER_PAGE < l4_frame_pages;	/* they only become more */
+	return page < READ_ONCE(l4_frame_pages);
 }
 
-/* Allocates a frame, after a reclaim if need be; NULL if there is no number or no kmem. May sleep. */
+/* Allocates a frame, after a reclaim if need be; NULL if there is no number, or no kmem. */
 struct keel_frame *l4_frame_alloc(void)
 {
 	int index = ida_alloc_max(&l4_frames, FRAMES_USED - 1, GFP_KERNEL);
 
 	if (index < 0)
 		return NULL;
-	if (l4_frame_populate(index) || (l4_mm_reclaim() && l4_frame_populate(index)))
+	if (!l4_frame_populate(index))
+		l4_mm_reclaim();
+	if (l4_frame_populate(index))
 		return keel_frame(index);
 	ida_free(&l4_frames, index);
 	return NULL;

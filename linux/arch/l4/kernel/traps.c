@@ -185,6 +185,7 @@ static void __noreturn l4_die(struct l4_trap *trap)
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
 	this_cpu_write(l4_lockless_walk, 0);
 	this_cpu_write(l4_mapping, NULL);
+	this_cpu_write(l4_waiting, 0);
 	local_irq_enable();
 	make_task_dead(SIGSEGV);
 }

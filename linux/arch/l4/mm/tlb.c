@@ -4,17 +4,20 @@
  * mm has a queue of pages that lost rights in its tables and may still have them in L4. The queue
  * is emptied when it is full, when Linux flushes a TLB, and before a thread of the mm is resumed.
  * context.lock protects the queue, except for its latest range, which is extended without a lock.
- * Nothing here sleeps. Flushes may run with interrupts soft-masked or not, but not within a walk
- * section of their own processor, nor with a lock that an interrupt handler takes: they spin until
- * other processors have left their sections.
+ * Nothing here sleeps. Flushes may run with interrupts soft-masked or not, but not within a section
+ * of their own processor, nor with a lock that an interrupt handler or softirq takes: they spin until
+ * other processors have left their sections, in which those run. That is so for each change of a
+ * mapped entry, too, because it flushes when the queue is full; handlers make none.
  *
  * Lockless walks. Another processor may use an entry that it read before it changed: to access user
  * memory (l4_lockless_walk) or to map the page (l4_mapping). Readers set their variable before they
  * load the entry; the flusher changes the entry by one atomic instruction and then tests the
- * variables. A reader either sees the new entry, or is waited for. A reader marks an entry
+ * variables. A reader either sees the new entry, or is waited for: until its section ends, or it has
+ * mapped the page and waits for a message. A reader marks an entry
  * KEEL_MAPPED before it maps the page, so that a change afterwards queues the page. Page tables are
  * freed after the same wait.
  */
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
 #include <linux/pgtable.h>
@@ -24,7 +27,11 @@
 DEFINE_PER_CPU(unsigned int, l4_lockless_walk);
 DEFINE_PER_CPU(const struct mm_struct *, l4_mapping);
 
-/* Returns true if a processor maps pages of the mm, or with NULL, if it is in a walk section. */
+/*
+ * Returns true if a processor maps pages of the mm, or with NULL, if it is in a walk section. When
+ * its server thread waits already, the pages are mapped. The question stops other processors, so
+ * there is a pause between two of them.
+ */
 static bool l4_in_section(unsigned int cpu, const struct mm_struct *mm)
 {
 	return mm ? READ_ONCE(per_cpu(l4_mapping, cpu)) == mm && !keel_waits(KEEL_SERVER + cpu) :
@@ -45,7 +52,7 @@ static void l4_wait_for_sections(const struct mm_struct *mm)
 		return;
 	for_each_online_cpu(cpu)
 		while (cpu != raw_smp_processor_id() && l4_in_section(cpu, mm))
-			cpu_relax();
+			mm ? udelay(1) : cpu_relax();
 }
 
 /*

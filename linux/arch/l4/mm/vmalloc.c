@@ -126,23 +126,13 @@ void l4_pager_answer(unsigned long thread, struct keel_message *answer, bool map
 	spin_unlock(&l4_pager_lock);
 }
 
-static unsigned long l4_kernel_rights(pte_t pte)
-{
-	unsigned long rights = KEEL_FPAGE_READ;
-
-	if (pte_write(pte))
-		rights |= KEEL_FPAGE_WRITE;
-	if (pte_exec(pte))
-		rights |= KEEL_FPAGE_EXEC;
-	return rights;
-}
-
 /*
  * Maps one page of the kernel: a device page at once, RAM with the next request, which is made when
  * it is full. Called with l4_pager_lock held.
  */
 static void l4_map_kernel_page(unsigned long address, pte_t pte)
 {
+	unsigned long rights = l4_pte_rights(pte_mkdirty(pte_mkyoung(pte)));
 	unsigned int index = l4_pager_request.count;
 	phys_addr_t phys = PFN_PHYS(pte_pfn(pte));
 
@@ -156,7 +146,7 @@ static void l4_map_kernel_page(unsigned long address, pte_t pte)
 	}
 	l4_pager_request.maps[2 * index] = address;
 	l4_pager_request.maps[2 * index + 1] = keel_page((unsigned long)pfn_to_virt(pte_pfn(pte)),
-							 l4_kernel_rights(pte));
+							 rights);
 	if (++l4_pager_request.count == ITEMS_MAX)
 		l4_map_kernel_pages();
 }

@@ -2,7 +2,8 @@
 # The IPC fast paths: SYSCALL enters here, and so do page faults.
 #
 # Owns: the fast paths between threads of one CPU. Served are
-# - call, and reply with open wait, between native threads (call_path, reply_path),
+# - call, and reply with open wait, between native threads (call_path, reply_path), of words and of
+#   one map item, which Rust maps (pass_more),
 # - an alien thread's system call, or explicit message, to a handler in an open wait (fast_paths),
 # - an alien thread's system call that its program's own entry takes (fast_paths),
 # - the reply of a handler that resumes an alien thread and enters an open wait (reply_path),
@@ -22,7 +23,8 @@
 # and the last ones rsp and gs are the user's. #DB, NMI, #DF and #MC, which cannot be masked, have
 # stacks of their own, and do not use gs where they interrupted the kernel (entry.s).
 #
-# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. It is released, or left with
+# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. While Rust maps, the ordering
+# lock, too (lock.rs: ordered). This CPU's lock is released, or left with
 # a pair (direct.rs), before the user's registers are loaded: after SWAPGS only a register leads to
 # the lock, and the user's registers leave none. That is safe: another CPU that then takes all locks
 # and wants to change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in
@@ -30,7 +32,8 @@
 #
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
-# So registers are not cleared here; the slow path clears them once all are saved. pass_more with a
+# So registers are not cleared here, except for Rust; the slow path clears them once all are saved.
+# pass_more with a
 # mispredicted count would move words past the UTCB, but no address is made of these either.
 #
 # Registers of a call and of its message:
@@ -111,13 +114,10 @@
     jne \refused
 .endm
 
-# Reads the frame of the blocked alien thread rbx: rbp = the frame, rcx = ip, r11 = flags, rdx = FS
-# base, r15 = GS base. The frame is its chief's memory too, which may change at any time: each word
-# is read once, and used as it was checked. Uses rax.
+# Reads the frame rbp of the blocked thread rbx: rcx = ip, r11 = flags, rdx = FS base, r15 = GS
+# base. An alien thread's frame is its chief's memory too, which may change at any time: each word is
+# read once, and used as it was checked. Uses rax.
 .macro read_frame refused
-    mov rbp, [rbx + THREAD_frame]
-    # It runs 64-bit code, and no selector has to be loaded.
-    must_be_64_bit \refused
     mov rcx, [rbp + FRAME_ip]
     mov r11d, [rbp + FRAME_flags]
     mov rdx, [rbp + FRAME_fs_base]
@@ -203,7 +203,7 @@
 # words, and no items or kind, whose bits are above these; or register words and one map item. This
 # is the last check; then the words are copied. SYSCALL has cleared DF. Keeps the message registers.
 # With the item Rust looks whether it can be mapped at once (transfer.rs: map_item); if not, the slow
-# path maps all of it. Uses all other registers, and leaves the caller's id in rbp.
+# path maps all of it. Uses all other registers, except that rbp is the caller's id if it was.
 .macro pass_more name, locks, clear, back
     cmp esi, MAX_WORDS
     ja .Litem_\@
@@ -224,6 +224,9 @@
     save_message
     mov rdi, rsp
     mov rsi, rbx
+    .if \clear
+    clear ecx, edx
+    .endif
     .if \locks
     call_rust {map_item_ordered}, \clear, .Lsaved_slow_\name
     .else
@@ -618,7 +621,7 @@
     must_be_same_clan .Lslow_\name
     # The partner may run next, and SYSRET can return to it.
     must_take_message .Lslow_\name
-    # The tag has register words only. Words in the UTCB are rare here, and take the slow path.
+    # The tag has register words only. Others and items are rare here, and take the slow path.
     cmp esi, REGISTER_WORDS
     jbe .Lreply_block_\@
     jmp .Lslow_\name
@@ -638,6 +641,8 @@
     jne .Lslow_\name
     # The partner may run next.
     must_run_next .Lslow_\name, ax, word
+    mov rbp, [rbx + THREAD_frame]
+    must_be_64_bit .Lslow_\name
     read_frame .Lslow_\name
     # POINT OF NO RETURN: nothing below can fail. What follows chooses the exit instruction.
     must_restore_by_sysret .Lreply_by_iret_\@
@@ -697,6 +702,8 @@
     must_run_next .Lslow_\name, ax, word
     # Rust uses the message registers. From here on the slow path need not save them.
     save_message
+    mov rbp, [rbx + THREAD_frame]
+    must_be_64_bit .Lsaved_slow_\name
     # The pages can be mapped at once (transfer.rs: map_answer), and no other CPU maps or unmaps
     # meanwhile. If not, the slow path maps all of them: those that are mapped by then, too.
     mov rdi, [rsp + THREAD_task]
@@ -707,6 +714,7 @@
     .else
     call_rust {map_answer}, \clear, .Lsaved_slow_\name
     .endif
+    mov rbp, [rbx + THREAD_frame]
     read_frame .Lsaved_slow_\name
     # POINT OF NO RETURN: nothing below can fail.
 
@@ -967,6 +975,8 @@ symbol \name, 64
     jne .Lsettle_\name
     test esi, {TAG_ITEMS}
     jnz .Lsettle_\name
+    mov rbp, [rbx + THREAD_frame]
+    must_be_64_bit .Lsettle_\name
     read_frame .Lsettle_\name
     must_restore_by_sysret .Lsettle_\name
     # POINT OF NO RETURN: nothing below can fail. The FPU is as it was at the call.

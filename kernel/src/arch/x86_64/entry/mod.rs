@@ -127,12 +127,18 @@ extern "C" fn system_call() -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }
-    leave(cpu)
+    match leave::go_on(cpu) {
+        Some(frame) => end(cpu, frame),
+        None => leave(cpu),
+    }
 }
 
 /// The end of a slow path: the frame to leave with.
 fn leave(cpu: &'static Cpu) -> u64 {
-    let frame = leave::leave(cpu);
+    end(cpu, leave::leave(cpu))
+}
+
+fn end(cpu: &Cpu, frame: u64) -> u64 {
     debugger::trace::leave(cpu);
     cpu.redirected.set(false);
     lock::release(cpu);
