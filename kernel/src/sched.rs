@@ -57,15 +57,17 @@ pub fn set_preemption_threshold(cpu: &Cpu) {
 }
 
 /// Whether `choose` would choose the current thread of `cpu` once more, with nothing to do before it
-/// runs on: the threshold of an earlier slow path is right still, or too high.
+/// runs on: the time slice that runs, if there are threads of its priority, runs on, too.
 #[inline(always)]
 pub fn goes_on(cpu: &Cpu, current: Ref<Thread>) -> bool {
+    let (top, own) = (cpu.queue.top(), Some(current.priority.get()));
     !cpu.slice_over.get()
         && cpu.handoff.get().is_none()
         && !cpu.donated.get()
         && current.state() == State::Ready
         && !current.has(Flags::WORK | Flags::HAS_PREEMPTER)
-        && current.priority.get() as u16 >= cpu.preemption_threshold.get()
+        && top <= own
+        && cpu.slice.is_armed() == (top == own)
 }
 
 /// Takes a ready thread out of the run queue or `handoff`: it blocks, stops or migrates.

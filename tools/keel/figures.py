@@ -36,7 +36,7 @@ class Known:
 
 # seL4's C fast path and Pistachio's assembler fast path, measured on the same clock. Lower a ceiling when its figure sinks.
 KNOWN = {
-    "null-call": Known(277, sel4=241, pistachio=80),
+    "null-call": Known(210, sel4=241, pistachio=80),
     "ipc-0-words-one-space": Known(165),
     "ipc-0-words-one-space-one-way": Known(82),
     "ipc-4-words-one-space": Known(165),
@@ -60,8 +60,8 @@ KNOWN = {
     "page-fault-one-space": Known(605),
     "page-fault-two-spaces": Known(452, sel4=2_395, pistachio=1_533),
     "page-fault-and-registers-two-spaces": Known(503),
-    "exception-one-space": Known(1_330),
-    "exception-two-spaces": Known(1_325, sel4=1_249),
+    "exception-one-space": Known(1_313),
+    "exception-two-spaces": Known(1_307, sel4=1_249),
     "interrupt-one-space": Known(508),
     "interrupt-two-spaces": Known(512),
     "foreign-call-in": Known(100),
