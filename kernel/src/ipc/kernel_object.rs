@@ -352,7 +352,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
     let bound = |offset| {
         preempt::poll();
-        space::object_at(task, offset).is_some_and(|page| POOL.page(page).bound.get() != 0)
+        space::object_at(task, offset).is_some_and(|page| POOL.page(page).parts.get() != 0)
     };
     Error::Busy.when(offsets.clone().any(bound))?;
     for offset in offsets {

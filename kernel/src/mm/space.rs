@@ -402,7 +402,7 @@ fn free_table(table: PoolPage) {
         task.last_table.set(POOL.first.get());
         task.last_upper.set(POOL.first.get());
     }
-    POOL.page(table).filled.set(0);
+    POOL.page(table).parts.set(0);
     for group in POOL.page(table).groups.iter().filter(|group| group.get() != 0).map(Cell::take) {
         owner_of(group).set(0);
         // SAFETY: the table is going, and its nodes are in no tree.
@@ -990,7 +990,7 @@ fn map_small_pages<const RAISES: bool>(
         cost += 1;
     }
     let page = POOL.page(table);
-    page.filled.set(page.filled.get() | blocks << (start / pool::BLOCK));
+    page.parts.set(page.parts.get() | blocks << (start / pool::BLOCK));
     page.count_mappings((done - old) as i16);
     done
 }
