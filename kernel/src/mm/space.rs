@@ -1128,17 +1128,12 @@ impl Mapping {
         let physical = leaf.physical(source).raw();
         let kept = leaf.entry & (PWT | PCD);
         let entry = physical | self.to.page_bits | large_bit(level) | kept | rights_bits(rights);
-        let (leaf, hole) = match self.clear_target(target, level, &leaf, entry, work)? {
-            Target::Done => return Ok(rights),
-            Target::Refused => return Ok(0),
-            Target::Empty(hole) => (leaf, hole),
-            // That may have taken the source away, if it had come from the target.
-            Target::Cleared => match find(self.from, source) {
-                Ok(leaf) => (leaf, walk(self.to, target, level)),
-                Err(_) => return Ok(0),
-            },
-        };
-        let node = leaf.node();
+        if let Some(arrived) = self.make_room(target, level, &leaf, entry, work)? {
+            return Ok(arrived);
+        }
+        // That may have taken the source away, if it had come from the target.
+        let Ok(leaf) = find(self.from, source) else { return Ok(0) };
+        let (node, hole) = (leaf.node(), walk(self.to, target, level));
         if node == NodeIndex::NONE {
             return Ok(0);
         }
@@ -1162,43 +1157,41 @@ impl Mapping {
         Ok(rights)
     }
 
-    /// Makes the target slot empty, unless it holds what is to be mapped.
-    fn clear_target(&self, at: VirtAddr, level: u8, source: &Leaf, new: u64, work: &mut Work) -> Result<Target, Stop> {
+    /// Makes the target slot empty. `Some`: it is not; the rights that arrived, because the same
+    /// page is there already, or 0, because what is there must stay.
+    fn make_room(&self, at: VirtAddr, level: u8, from: &Leaf, new: u64, work: &mut Work) -> Result<Option<u64>, Stop> {
         let (table, found) = walk(self.to, at, level);
         let leaf = Leaf { table, slot: slot(at, found), level: found, entry: entry_cell(table, slot(at, found)).get() };
         let old = leaf.entry;
         if old & PRESENT == 0 {
-            return Ok(Target::Empty((table, found)));
+            return Ok(None);
         }
         if found > 0 && old & LARGE == 0 {
             // Smaller pages lie where a large one is to go.
             unmap(self.to, &mut { at }, at + span(level), 0, true, work)?;
-            return Ok(Target::Cleared);
+            return Ok(None);
         }
         let node = leaf.node();
-        if node == NodeIndex::NONE || node == source.node() {
-            return Ok(Target::Refused);
+        if node == NodeIndex::NONE || node == from.node() {
+            return Ok(Some(0));
         }
-        let same = found == level && old & ADDRESS == new & ADDRESS && Nodes.parent(node) == source.node();
+        let same = found == level && old & ADDRESS == new & ADDRESS && Nodes.parent(node) == from.node();
         if same && !self.grant {
             leaf.change(|old| raised(old, new));
-            return Ok(Target::Done);
+            return Ok(Some(bits_rights(new)));
         }
-        if is_below(source.node(), node, work) {
-            return Ok(Target::Refused);
+        if is_below(from.node(), node, work) {
+            return Ok(Some(0));
         }
         revoke(node, true, work)?;
-        Ok(Target::Cleared)
+        Ok(None)
     }
 }
 
 /// The largest level at which a piece of `leaf` can be entered at `target`.
 fn fitting_level(leaf: &Leaf, source: VirtAddr, target: VirtAddr, rest: u64) -> u8 {
-    let mut level = leaf.level;
-    while level > 0 && ((source.raw() | target.raw()) & (span(level) - 1) != 0 || rest < span(level)) {
-        level -= 1;
-    }
-    level
+    let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
+    (1..=leaf.level).rev().find(fits).unwrap_or(0)
 }
 
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.
@@ -1223,17 +1216,6 @@ fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result
             Err(_) => level -= 1,
         }
     }
-}
-
-enum Target {
-    /// Free to be entered: where the walk for it ends.
-    Empty(Hole),
-    /// Free now: something was taken away.
-    Cleared,
-    /// The same page is there already; its rights are right now.
-    Done,
-    /// What is there must stay.
-    Refused,
 }
 
 /// Whether `node` came from `ancestor`.
