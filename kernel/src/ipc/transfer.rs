@@ -446,10 +446,7 @@ fn finish(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>)
 pub fn sender_ends(sender: Ref<Thread>, result: Result<(), Error>) {
     match result {
         Ok(()) => ipc::sender_done(sender),
-        Err(error) => {
-            ipc::finish(sender, Side::Send, error);
-            ready(sender);
-        }
+        Err(error) => ipc::fail_call(sender, Side::Send, error),
     }
 }
 

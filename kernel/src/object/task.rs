@@ -6,7 +6,7 @@
 
 use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
 use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Ref, VirtAddr};
-use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
+use crate::object::{io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::ops::Range;
 use keel_abi::{fpage::number, ids::*, Error, Id};
@@ -111,9 +111,7 @@ linked!(Task, Clan, siblings);
 
 /// What stands at an lthread number. Its form as a word is known here alone.
 enum Slot {
-    /// The number was never used.
-    Unused,
-    /// It is free; its last thread had this version.
+    /// It is free; its last thread had this version, 0 if it had none.
     Left(u32),
     /// Its thread.
     Taken(Ref<Thread>),
@@ -122,26 +120,18 @@ enum Slot {
 impl Slot {
     fn read(word: u64) -> Slot {
         match word {
-            0 => Slot::Unused,
-            left if left & 1 == 1 => Slot::Left((left >> 1) as u32),
+            left if left == 0 || left & 1 == 1 => Slot::Left((left >> 1) as u32),
             // SAFETY: `word` made it of a thread, which `vacate` takes out before it is deleted.
             thread => Slot::Taken(unsafe { Ref::new(thread as *mut Thread) }),
         }
     }
 
-    /// 0, an odd number, or the address of a thread, which is even.
+    /// An odd number, or the address of a thread, which is even; 0 at first.
     fn word(self) -> u64 {
         match self {
-            Slot::Unused => 0,
             Slot::Left(version) => (version as u64) << 1 | 1,
             Slot::Taken(thread) => thread.as_ptr() as u64,
         }
-    }
-}
-
-impl Member for Ref<Task> {
-    fn chief(self) -> Option<Self> {
-        self.chief
     }
 }
 
@@ -178,7 +168,7 @@ impl Ref<Task> {
     pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
         match Slot::read(self.slot(lthread)?.get()) {
             Slot::Taken(thread) => Some(thread),
-            _ => None,
+            Slot::Left(_) => None,
         }
     }
 
@@ -186,7 +176,6 @@ impl Ref<Task> {
     /// up.
     fn is_free(self, lthread: u16) -> bool {
         match Slot::read(self.slot(lthread).map_or(0, Cell::get)) {
-            Slot::Unused => true,
             Slot::Left(version) => version < VERSION_MAX,
             Slot::Taken(_) => false,
         }
@@ -215,8 +204,7 @@ impl Ref<Task> {
         let lthread = if wanted == LTHREAD_TASK as u16 { self.free_number()? } else { wanted };
         let slot = self.slot_or_new(lthread)?;
         let version = match Slot::read(slot.get()) {
-            Slot::Unused => self.version,
-            Slot::Left(version) => version + 1,
+            Slot::Left(version) => self.version.max(version + 1),
             Slot::Taken(_) => return Err(Error::Busy),
         };
         Error::Retired.when(version > VERSION_MAX)?;
