@@ -7,7 +7,7 @@
 //! the kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel
 //! enables them.
 
-use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
+use crate::arch::{cpu::Cpu, delete_with_clan, each_step, Machine, PROCESSORS};
 use crate::base::{Ref, VirtAddr};
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
@@ -15,7 +15,7 @@ use crate::object::thread::{Flags, State};
 use crate::object::{task, thread, Task, TaskNumber, Thread, POOL};
 use crate::random::{seed, Random};
 use crate::sched;
-use crate::sys::{lthreads, tasks};
+use crate::sys::lthreads;
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -422,10 +422,7 @@ impl History {
         self.machine.disturb(0, None);
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task_of(0, member) {
-                self.machine.kernel(0, |_| {
-                    unsafe { tasks::delete_lthreads(task) };
-                    unsafe { tasks::delete(task) };
-                });
+                self.machine.kernel(0, |_| delete_with_clan(task));
             }
         }
         let root = task::at(TaskNumber::ROOT).expect("it is there");

@@ -6,7 +6,7 @@
 //! tables, no groups of nodes, no rows, no preemption points and no TLB.
 
 use super::*;
-use crate::arch::{cpu::cpu, each_step, switch, Machine, PROCESSORS};
+use crate::arch::{cpu::cpu, delete_with_clan, each_step, switch, Machine, PROCESSORS};
 use crate::base::Ref;
 use crate::object::{task, thread, thread::State, TaskNumber, Thread};
 use crate::random::{seed, Random};
@@ -836,8 +836,7 @@ impl Disturbed {
         self.machine.disturb(0, None);
         cpu().current.set(None);
         let (task, sigma0) = (self.caller.task, task::at(TaskNumber::SIGMA0).expect("it is there"));
-        unsafe { tasks::delete_lthreads(task) };
-        unsafe { tasks::delete(task) };
+        delete_with_clan(task);
         while clear(sigma0).is_err() {}
         self.machine.check().expect("all was given back");
     }

@@ -95,32 +95,25 @@ pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
     own
 }
 
-/// Deletes a task and its clan, which have no lthreads any more.
+/// Deletes a task that has no lthreads and no clan any more.
 ///
 /// # Safety
-/// The caller uses none of their `Ref`s any more.
-pub unsafe fn delete(top: Ref<Task>) {
-    loop {
-        // Clans go from the inside out, without recursion.
-        let task = innermost(top);
-        if let Some(entry) = entry(task.number) {
-            entry.task.set(None);
-            entry.version.set(task.max_version.get());
-        }
-        if let Some(chief) = task.chief {
-            chief.clan.remove(task);
-            pass_numbers(task, task.held.get().0..task.held.get().1, chief);
-        }
-        kernel_object::task_deleted(task);
-        preempt::poll();
-        let (account, chief) = (task.account, task.chief);
-        // SAFETY: it has left the table and the list of its clan; the caller's contract.
-        unsafe { free_memory(task) };
-        close_account(account, chief);
-        if task == top {
-            return;
-        }
+/// The caller uses no `Ref` to it any more.
+pub unsafe fn delete(task: Ref<Task>) {
+    if let Some(entry) = entry(task.number) {
+        entry.task.set(None);
+        entry.version.set(task.max_version.get());
     }
+    if let Some(chief) = task.chief {
+        chief.clan.remove(task);
+        pass_numbers(task, task.held.get().0..task.held.get().1, chief);
+    }
+    kernel_object::task_deleted(task);
+    preempt::poll();
+    let (account, chief) = (task.account, task.chief);
+    // SAFETY: it has left the table and the list of its clan; the caller's contract.
+    unsafe { free_memory(task) };
+    close_account(account, chief);
 }
 
 /// Gives back all memory of a task that has no lthreads and no clan.
