@@ -538,13 +538,9 @@ fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Error> {
     let code = result.err().map_or(0, |error| error as u32);
     let (words, count) = result.unwrap_or(kernel_object::NO_WORDS);
     announce(frame, caller.id, source, Tag::kernel(KIND_KERNEL, code, count as u64));
-    for (number, word) in words[..count].iter().enumerate() {
-        match (frame.message().get(number), caller.utcb()) {
-            (Some(register), _) => register.set(*word),
-            (None, Some(utcb)) => utcb.words[number].set(*word),
-            (None, None) => {}
-        }
-    }
+    let in_utcb = caller.utcb().into_iter().flat_map(|utcb| &utcb.words[REGISTER_WORDS as usize..]);
+    let targets = frame.message().into_iter().chain(in_utcb);
+    targets.zip(&words[..count]).for_each(|(target, word)| target.set(*word));
     Ok(Sent::Elsewhere)
 }
 

@@ -126,11 +126,10 @@ pub fn at_once(sender: Ref<Thread>, receiver: Ref<Thread>, tag: Tag) -> bool {
     }
     let window = Fpage(to.receive_fpage.get());
     let arrived = pass_row((sender.task, receiver.task), &from.maps[..2], window, true);
-    if let Some(item) = arrived {
-        to.maps[0].set(item.send_base);
-        to.maps[1].set(item.fpage);
-    }
-    arrived.is_some()
+    let Some(item) = arrived else { return false };
+    to.maps[0].set(item.send_base);
+    to.maps[1].set(item.fpage);
+    true
 }
 
 /// Maps an item that is memory of at most a row of small pages, to where nothing is but the tables;

@@ -118,8 +118,11 @@ impl Leaf {
         leads_to(self.entry) + address.offset_in(span(self.level))
     }
 
+    /// The entry that a node stands for.
     pub(crate) fn of(node: NodeIndex) -> Leaf {
-        let (table, slot) = place_of(node);
+        let (group, place) = in_group(node);
+        let owner = owner_of(group).get();
+        let (table, slot) = (PoolPage::new(owner / GROUPS), (owner % GROUPS) as usize * GROUP + place);
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
     }
 
@@ -165,13 +168,6 @@ pub(crate) fn node_of(table: PoolPage, slot: usize) -> NodeIndex {
 /// in it.
 pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
     &POOL.page(PoolPage::new(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
-}
-
-/// Table and slot of the entry that a node stands for.
-fn place_of(node: NodeIndex) -> (PoolPage, usize) {
-    let (group, place) = in_group(node);
-    let owner = owner_of(group).get();
-    (PoolPage::new(owner / GROUPS), (owner % GROUPS) as usize * GROUP + place)
 }
 
 /// Sees to it that there is a place for the node of an entry.
@@ -612,14 +608,13 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
 fn reduce(node: NodeIndex, itself: bool, keep: u64, work: &mut Work) -> Done {
     let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
     while at.is_some() {
-        let (table, slot) = place_of(at);
-        let entry = entry_cell(table, slot).get();
+        let leaf = Leaf::of(at);
         let mut cost = LOOK_COST;
-        if reduced(entry, keep) != entry {
-            work.found(Leaf::of(at).change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
+        if reduced(leaf.entry, keep) != leaf.entry {
+            work.found(leaf.change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
             cost = PAGE_COST;
         }
-        work.state |= entry & (ACCESSED | DIRTY);
+        work.state |= leaf.entry & (ACCESSED | DIRTY);
         work.step(cost)?;
         at = Nodes.next_in_subtree(at, node, || work.climb_step());
     }
