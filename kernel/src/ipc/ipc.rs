@@ -612,9 +612,7 @@ pub fn cancel(thread: Ref<Thread>) {
 /// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
     for task in task::all() {
-        let mut next = task.next_lthread(0);
-        while let Some(thread) = next {
-            next = task.next_lthread(thread.id.lthread() + 1);
+        for thread in task.each_lthread() {
             if thread.partner.get() != partner.id || thread == partner {
                 continue;
             }

@@ -228,23 +228,24 @@ impl Ref<Task> {
         }
     }
 
-    /// The first lthread with a number from `from` on. Interrupts are let in on the way.
-    pub fn next_lthread(self, from: u16) -> Option<Ref<Thread>> {
-        let mut number = from as usize;
-        while number < LTHREAD_TASK as usize {
-            pause(number as u32);
-            if number >= INLINE_LTHREADS && self.directory.get() == PoolPage::NONE {
-                return None;
+    /// Its lthreads by their numbers. Interrupts are let in on the way, and one that was given out
+    /// may be deleted.
+    pub fn each_lthread(self) -> impl Iterator<Item = Ref<Thread>> {
+        let mut number = 0;
+        core::iter::from_fn(move || {
+            while number < LTHREAD_TASK as usize {
+                pause(number as u32);
+                if number >= INLINE_LTHREADS && self.directory.get() == PoolPage::NONE {
+                    return None;
+                }
+                let slot = self.slot(number as u16).map(|slot| Slot::read(slot.get()));
+                number += if slot.is_some() { 1 } else { DIRECTORY_SLOTS - number % DIRECTORY_SLOTS };
+                if let Some(Slot::Taken(thread)) = slot {
+                    return Some(thread);
+                }
             }
-            if let Some(thread) = self.lthread(number as u16) {
-                return Some(thread);
-            }
-            number += match self.slot(number as u16) {
-                None => DIRECTORY_SLOTS - number % DIRECTORY_SLOTS,
-                Some(_) => 1,
-            };
-        }
-        None
+            None
+        })
     }
 
     /// `task`, if it is this one or of its clan.

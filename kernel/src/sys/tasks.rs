@@ -84,10 +84,8 @@ fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
 pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
     let mut own = false;
     for task in with_clan(top) {
-        let mut number = 0;
-        while let Some(thread) = task.next_lthread(number) {
-            number = thread.id.lthread();
-            // SAFETY: the caller's contract; this loop finds the next one by its number.
+        for thread in task.each_lthread() {
+            // SAFETY: the caller's contract; the loop finds the next one by its number.
             own |= unsafe { lthreads::delete(thread) };
             preempt::poll();
         }
