@@ -286,7 +286,7 @@ type Hole = (PoolPage, u8);
 /// ended.
 #[inline(always)]
 fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
-    let last = task.last_table.get();
+    let last = task.last_tables[0].get();
     if stop == 0 && POOL.page(last).base.get() == address.align_down(span(1)) {
         return (last, 0);
     }
@@ -296,7 +296,7 @@ fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
 #[inline(never)]
 fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     let (mut table, mut level) = (task.root_table, TOP_LEVEL);
-    let upper = task.last_upper.get();
+    let upper = task.last_tables[1].get();
     if stop <= 1 && POOL.page(upper).base.get() == address.align_down(span(2)) {
         if entry_cell(upper, slot(address, 1)).get() & (PRESENT | LARGE) != PRESENT {
             return (upper, 1);
@@ -310,10 +310,8 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
         }
         (table, level) = (POOL.index_of(leads_to(entry)), below);
     }
-    if level == 0 {
-        task.last_table.set(table);
-    } else if level == 1 {
-        task.last_upper.set(table);
+    if let Some(last) = task.last_tables.get(level as usize) {
+        last.set(table);
     }
     (table, level)
 }
@@ -395,8 +393,7 @@ fn drop_if_empty(mut table: PoolPage) {
 
 fn free_table(table: PoolPage) {
     if let Some(task) = POOL.page(table).task.get() {
-        task.last_table.set(POOL.first.get());
-        task.last_upper.set(POOL.first.get());
+        task.last_tables.iter().for_each(|last| last.set(POOL.first.get()));
     }
     POOL.page(table).parts.set(0);
     for group in POOL.page(table).groups.iter().filter(|group| group.get() != 0).map(Cell::take) {

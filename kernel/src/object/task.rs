@@ -8,7 +8,7 @@ use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
 use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Ref, VirtAddr};
 use crate::object::{io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
-use core::ops::Range;
+use core::{array, ops::Range};
 use keel_abi::{fpage::number, ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.
@@ -68,10 +68,9 @@ object! {
         pub account: Ref<Account> = account,
         /// Pool page of the top page table.
         pub root_table: PoolPage = root_table,
-        /// The page table of small pages where the last walk ended, 0 if that is gone.
-        pub last_table: Cell<PoolPage> = Cell::new(POOL.first.get()),
-        /// The same of pages of 2 MB.
-        pub last_upper: Cell<PoolPage> = Cell::new(POOL.first.get()),
+        /// The page tables of small pages (0) and of pages of 2 MB (1) where the last walks ended;
+        /// the pool's first page, which covers no address, if they are gone.
+        pub last_tables: [Cell<PoolPage>; 2] = array::from_fn(|_| Cell::new(POOL.first.get())),
         /// Base of the kernel area, a multiple of `AREA_SIZE`, or none.
         pub area: VirtAddr = VirtAddr::new(number(plan.area)),
         /// Whether it may have memory in the upper half.
