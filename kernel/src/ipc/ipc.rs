@@ -611,18 +611,14 @@ pub fn cancel(thread: Ref<Thread>) {
 /// `partner` is being deleted: all threads that are blocked on it get an error, or are stopped.
 /// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
-    for task in task::all() {
-        for thread in task.each_lthread() {
-            if thread.partner.get() != partner.id || thread == partner {
-                continue;
-            }
-            preempt::poll();
-            match thread.state() {
-                State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
-                State::Faulted | State::Preempted => fault::no_handler(thread),
-                _ => {}
-            }
-            preempt::poll();
+    let has_partner = |thread: &Ref<Thread>| thread.partner.get() == partner.id && *thread != partner;
+    for thread in task::all().flat_map(Ref::each_lthread).filter(has_partner) {
+        preempt::poll();
+        match thread.state() {
+            State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
+            State::Faulted | State::Preempted => fault::no_handler(thread),
+            _ => {}
         }
+        preempt::poll();
     }
 }

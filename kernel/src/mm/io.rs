@@ -124,12 +124,7 @@ pub fn unmap(task: Ref<Task>, at: &mut usize, (first, log2): (u16, u8), itself: 
 
 /// Takes ports of one word back from all who got them from a space.
 fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> Done {
-    let mut at = space.given.first();
-    while let Some(grant) = at {
-        take_from(grant, index, ports, work)?;
-        at = space.given.next(grant);
-    }
-    Ok(())
+    space.given.iter().try_for_each(|grant| take_from(grant, index, ports, work))
 }
 
 /// Takes ports of one word back from who got them by one grant. Who loses them can give them to

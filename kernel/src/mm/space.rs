@@ -1211,15 +1211,9 @@ fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result
 }
 
 /// Whether `node` came from `ancestor`.
-fn is_below(mut node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
-    while node.is_some() {
-        work.climb_step();
-        node = Nodes.parent(node);
-        if node == ancestor {
-            return true;
-        }
-    }
-    false
+fn is_below(node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
+    let parent = |node: &NodeIndex| Some(Nodes.parent(*node)).filter(|parent| parent.is_some());
+    core::iter::successors(parent(&node), parent).inspect(|_| work.climb_step()).any(|above| above == ancestor)
 }
 
 /// Whether an address lies in a task's kernel area.

@@ -344,15 +344,9 @@ pub fn with_clan(top: Ref<Task>) -> impl Iterator<Item = Ref<Task>> {
 }
 
 /// The task behind another one and its clan, in the same clan or an outer one within `top`.
-fn behind(mut task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
-    while task != top {
-        let chief = task.chief?;
-        match chief.clan.next(task) {
-            None => task = chief,
-            next => return next,
-        }
-    }
-    None
+fn behind(task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
+    let mut outwards = core::iter::successors(Some(task), |task| task.chief).take_while(|task| *task != top);
+    outwards.find_map(|task| task.chief?.clan.next(task))
 }
 
 /// The task at a number.
@@ -397,11 +391,8 @@ pub fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
 }
 
 /// A task in the clan of `top`, at any depth, that has no clan itself; `top` if it has none.
-pub fn innermost(mut top: Ref<Task>) -> Ref<Task> {
-    while let Some(inner) = top.clan.first() {
-        top = inner;
-    }
-    top
+pub fn innermost(top: Ref<Task>) -> Ref<Task> {
+    core::iter::successors(Some(top), |task| task.clan.first()).last().unwrap_or(top)
 }
 
 /// Whether `task` may create a task at the inactive number.
