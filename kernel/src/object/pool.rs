@@ -53,8 +53,8 @@ pub struct Page {
     pub(crate) account: Cell<Option<Ref<Account>>>,
     /// Page of objects: log2 of their size.
     size_log2: Cell<u8>,
-    /// A bit for each part that is in use: an object, a frame that is bound, or `BLOCK` entries of a
-    /// page table one of which was in use since the table was made. 0 in any other page.
+    /// A bit for each part that is in use: an object, a frame that is bound, or `BLOCK` entries of
+    /// a page table one of which was in use since the table was made. 0 in any other page.
     pub(crate) parts: Cell<u64>,
     /// Page table: the task whose space it is part of.
     pub task: Cell<Option<Ref<Task>>>,

@@ -13,7 +13,9 @@ ENTRY = 0x200000
 
 def executable(entry: int, *segments: tuple[int, int, bytes, int]) -> bytes:
     """An executable with segments: type, address, contents, and size in memory."""
-    head = elf.IDENTIFICATION.ljust(16, b"\0") + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, entry, 64, 0, 0, 64, 56, len(segments), 0, 0, 0)
+    head = elf.IDENTIFICATION.ljust(16, b"\0") + struct.pack(
+        "<HHIQQQIHHHHHH", 2, 62, 1, entry, 64, 0, 0, 64, 56, len(segments), 0, 0, 0
+    )
     offset = len(head) + 56 * len(segments)
     table, contents = b"", b""
     for kind, address, content, size in segments:
