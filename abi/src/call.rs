@@ -348,19 +348,9 @@ impl Status {
 pub struct Tag(pub u64);
 
 impl Tag {
-    /// Returns a user's tag with `words` words and no items.
-    pub const fn new(label: u32, words: u64) -> Tag {
-        Tag((label as u64) << TAG_LABEL_SHIFT | (words & 0xff))
-    }
-
     /// Returns a tag of a message that the kernel makes.
     pub const fn kernel(kind: u64, label: u32, words: u64) -> Tag {
         Tag((label as u64) << TAG_LABEL_SHIFT | (kind & TAG_KIND_MASK) << TAG_KIND_SHIFT | (words & 0xff))
-    }
-
-    /// Returns the tag with `maps` map items.
-    pub const fn with_maps(self, maps: u64) -> Tag {
-        Tag((self.0 & !(0xff << TAG_MAPS_SHIFT)) | (maps & 0xff) << TAG_MAPS_SHIFT)
     }
 
     /// Returns the tag with `strings` string items.

@@ -97,11 +97,6 @@ impl Fpage {
         Fpage((first << FPAGE_PORT_SHIFT) | ((log2 as u64) << FPAGE_SIZE_SHIFT) | FPAGE_IO | FPAGE_READ | FPAGE_WRITE)
     }
 
-    /// Returns the fpage with another cache type.
-    pub const fn with_cache(self, cache: u64) -> Fpage {
-        Fpage((self.0 & !(3 << FPAGE_CACHE_SHIFT)) | ((cache & 3) << FPAGE_CACHE_SHIFT))
-    }
-
     /// Returns true if it names I/O ports.
     pub const fn is_io(self) -> bool {
         self.0 & FPAGE_IO != 0

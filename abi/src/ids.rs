@@ -76,10 +76,6 @@ impl Id {
     pub const NIL: Id = Id(ID_NIL);
     /// Never names anything.
     pub const INVALID: Id = Id(ID_INVALID);
-    /// The quota.
-    pub const QUOTA: Id = Id(ID_QUOTA);
-    /// The allocator of MSIs.
-    pub const MSI: Id = Id(ID_MSI);
     /// The first thread of sigma0.
     pub const SIGMA0: Id = Id::thread(1, TASK_SIGMA0 as u32, 0, 1);
     /// The first thread of the root task.
@@ -92,11 +88,6 @@ impl Id {
             | place(task as u64, ID_TASK_SHIFT, ID_TASK_BITS)
             | place(lthread as u64, ID_LTHREAD_SHIFT, ID_LTHREAD_BITS)
             | place(nesting as u64, ID_NESTING_SHIFT, ID_NESTING_BITS))
-    }
-
-    /// Returns the id of the GSI `line` (below [`GSI_COUNT`]).
-    pub const fn irq(line: u32) -> Id {
-        Id(ID_IRQ + line as u64)
     }
 
     /// Version field.
@@ -117,11 +108,6 @@ impl Id {
         take(self.0, ID_LTHREAD_SHIFT, ID_LTHREAD_BITS) as u16
     }
 
-    /// Depth in the tree of clans.
-    pub const fn nesting(self) -> u8 {
-        take(self.0, ID_NESTING_SHIFT, ID_NESTING_BITS) as u8
-    }
-
     /// Returns true if this id names a kernel object (neither nil nor a thread).
     #[inline]
     pub const fn is_source(self) -> bool {
@@ -133,7 +119,7 @@ const fn place(value: u64, shift: u64, bits: u64) -> u64 {
     (value & ((1 << bits) - 1)) << shift
 }
 
-const fn take(word: u64, shift: u64, bits: u64) -> u64 {
+pub(crate) const fn take(word: u64, shift: u64, bits: u64) -> u64 {
     (word >> shift) & ((1 << bits) - 1)
 }
 

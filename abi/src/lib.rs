@@ -15,6 +15,7 @@ pub mod ids;
 pub mod list;
 pub mod memory;
 pub mod panic;
+mod programs;
 pub mod ranges;
 pub mod trace;
 pub mod word;

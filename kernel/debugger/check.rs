@@ -110,7 +110,7 @@ fn check_account(account: Ref<Account>, sum: &mut Sum) {
 fn free_chain() -> u64 {
     let next = |page: PoolPage| Some(page).filter(|page| *page != PoolPage::NONE);
     let chain = core::iter::successors(next(POOL.free.get()), |index| next(POOL.page(*index).next.get()));
-    let is_clear = |page: &Page| page.filled.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
+    let is_clear = |page: &Page| page.parts.get() == 0 && page.groups.iter().all(|group| group.get() == 0);
     // The one that was given back last; to look through all of them takes too long where each call
     // is checked.
     let last = POOL.free.get();

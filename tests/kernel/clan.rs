@@ -2,6 +2,7 @@
 //! The routing of messages between clans against a model in which a task is the path to it.
 
 use super::*;
+use crate::object::{task, PoolPage, TaskNumber, POOL};
 use crate::random::Random;
 
 const ROUNDS: usize = 150;
@@ -9,26 +10,17 @@ const PAIRS: usize = 2_000;
 const TASKS: usize = 60;
 const DEEPEST: usize = 15;
 
-/// A task: its number, and the chief of every task.
-#[derive(Clone, Copy, Debug)]
-struct Node<'a>(usize, &'a [Option<usize>]);
-
-impl PartialEq for Node<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Member for Node<'_> {
-    fn chief(self) -> Option<Self> {
-        self.1[self.0].map(|chief| Node(chief, self.1))
-    }
+/// A task without a space: only its number and its chief matter.
+fn member(number: usize, chief: Option<Ref<Task>>) -> Ref<Task> {
+    let number = TaskNumber::new(number as u32);
+    let plan = task::Plan { number, chief, mcp: 0, quota: 0, area: 0, upper: false, supervisor: false };
+    Ref::to(Box::leak(Box::new(Task::new(&plan, 1, 1, POOL.root_account(), PoolPage::NONE))))
 }
 
 /// The tasks from the outermost clan down to this one.
-fn path(node: Node<'_>) -> Vec<usize> {
-    let mut path = node.chief().map_or(Vec::new(), path);
-    path.push(node.0);
+fn path(task: Ref<Task>) -> Vec<usize> {
+    let mut path = task.chief.map_or(Vec::new(), path);
+    path.push(task.number.raw() as usize);
     path
 }
 
@@ -45,38 +37,38 @@ fn model(from: &[usize], to: &[usize]) -> (usize, bool) {
     (receiver, receiver == to[to.len() - 1])
 }
 
-fn receiver<'a>(from: Node<'a>, to: Node<'a>) -> Node<'a> {
-    match nearest(from, to) {
-        Nearest::Itself => to,
-        Nearest::Outer(node) | Nearest::Inner(node) => node,
-    }
+fn receiver(from: Ref<Task>, to: Ref<Task>) -> Ref<Task> {
+    nearest(from, to).map_or(to, |(chief, _)| chief)
 }
 
-fn tree(random: &Random) -> Vec<Option<usize>> {
-    let (mut chiefs, mut depths) = (vec![None, None], vec![1, 1]);
+fn tree(random: &Random) -> Vec<Ref<Task>> {
+    let (mut tasks, mut depths) = (vec![member(0, None), member(1, None)], vec![1, 1]);
     for number in 2..TASKS {
         // The latest task is chosen more often than others, so that the tree gets deep.
         let chosen = if random.below(2) == 0 { number - 1 } else { random.below(number as u64) as usize };
         let chief = if depths[chosen] < DEEPEST { chosen } else { 0 };
-        chiefs.push(Some(chief));
+        tasks.push(member(number, Some(tasks[chief])));
         depths.push(depths[chief] + 1);
     }
-    chiefs
+    tasks
 }
 
 #[test]
 fn agrees_with_paths_over_random_trees() {
     let random = Random::new(11);
     for _ in 0..ROUNDS {
-        let chiefs = tree(&random);
+        let tasks = tree(&random);
         for _ in 0..PAIRS {
-            let node = || Node(random.below(TASKS as u64) as usize, &chiefs);
-            let (from, to) = (node(), node());
-            let (expected, itself) = model(&path(from), &path(to));
-            assert_eq!(receiver(from, to).0, expected, "{} to {} in {chiefs:?}", from.0, to.0);
+            let any = || tasks[random.below(TASKS as u64) as usize];
+            let (from, to) = (any(), any());
+            let (from_path, to_path) = (path(from), path(to));
+            let (expected, itself) = model(&from_path, &to_path);
+            assert_eq!(receiver(from, to).number.raw() as usize, expected, "{from_path:?} to {to_path:?}");
+            let above = |(chief, relation)| (Some(chief) == from.chief, relation == NEAREST_OUTER);
+            assert!(nearest(from, to).map(above).is_none_or(|(is_own, is_outer)| is_own == is_outer));
             assert_eq!(is_same_clan(from, to), itself);
             assert_eq!(is_same_clan(from, to), is_same_clan(to, from));
-            assert_eq!(is_inside(to, from), to != from && path(to).starts_with(&path(from)));
+            assert_eq!(is_inside(to, from), to != from && to_path.starts_with(&from_path));
         }
     }
 }
@@ -85,13 +77,13 @@ fn agrees_with_paths_over_random_trees() {
 fn chiefs_that_pass_on_as_the_sender_bring_every_message_to_its_end() {
     let random = Random::new(12);
     for _ in 0..ROUNDS {
-        let chiefs = tree(&random);
+        let tasks = tree(&random);
         for _ in 0..PAIRS {
-            let node = || Node(random.below(TASKS as u64) as usize, &chiefs);
-            let (from, to) = (node(), node());
+            let any = || tasks[random.below(TASKS as u64) as usize];
+            let (from, to) = (any(), any());
             let (mut at, mut hops) = (receiver(from, to), 0);
             while at != to {
-                assert!(is_inside(from, at) != is_inside(to, at), "{} may pass on as {}", at.0, from.0);
+                assert!(is_inside(from, at) != is_inside(to, at), "{:?} may pass on as {:?}", at.id(), from.id());
                 at = receiver(at, to);
                 hops += 1;
                 assert!(hops <= 2 * DEEPEST);

@@ -7,7 +7,7 @@
 //! the kernel's own assertions, with overflow checks, and with an interrupt wherever the kernel
 //! enables them.
 
-use crate::arch::{cpu::Cpu, each_step, Machine, PROCESSORS};
+use crate::arch::{cpu::Cpu, delete_with_clan, each_step, Machine, PROCESSORS};
 use crate::base::{Ref, VirtAddr};
 use crate::ipc::{fault, ipc};
 use crate::mm::space;
@@ -15,7 +15,7 @@ use crate::object::thread::{Flags, State};
 use crate::object::{task, thread, Task, TaskNumber, Thread, POOL};
 use crate::random::{seed, Random};
 use crate::sched;
-use crate::sys::{lthreads, tasks};
+use crate::sys::lthreads;
 use core::mem::offset_of;
 use keel_abi::call::*;
 use keel_abi::fpage::*;
@@ -92,7 +92,7 @@ impl History {
     fn id(&self) -> Id {
         match (self.below(8), self.ids.len() as u64) {
             (0, _) | (_, 0) => task_of(self.below(GANGS), self.below(MEMBERS))
-                .and_then(|task| task.next_lthread(0))
+                .and_then(|task| task.each_lthread().next())
                 .map_or(Id::NIL, |thread| thread.id),
             (1, _) => self.judges[self.below(2) as usize].id,
             (_, known) => self.ids[self.below(known) as usize],
@@ -403,11 +403,7 @@ impl History {
         if let CALL_TASK_NEW | CALL_LTHREAD_EX_REGS = ax & CALL_MASK {
             let mut new = Vec::new();
             for task in (0..GANGS * MEMBERS).filter_map(|n| task_of(0, n)) {
-                let mut next = task.next_lthread(0);
-                while let Some(thread) = next {
-                    new.push(thread.id);
-                    next = task.next_lthread(thread.id.lthread() + 1);
-                }
+                new.extend(task.each_lthread().map(|thread| thread.id));
                 if task.chief.is_some_and(|chief| chief.number == TaskNumber::ROOT) {
                     give_memory(&self.machine, task, self.below(16));
                 }
@@ -422,10 +418,7 @@ impl History {
         self.machine.disturb(0, None);
         for member in 0..GANGS * MEMBERS {
             if let Some(task) = task_of(0, member) {
-                self.machine.kernel(0, |_| {
-                    unsafe { tasks::delete_lthreads(task) };
-                    unsafe { tasks::delete(task) };
-                });
+                self.machine.kernel(0, |_| delete_with_clan(task));
             }
         }
         let root = task::at(TaskNumber::ROOT).expect("it is there");

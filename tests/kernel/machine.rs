@@ -39,7 +39,7 @@ pub mod x2apic;
 
 use crate::base::{facts, Global, PhysAddr, Ref, VirtAddr};
 use crate::ipc::across;
-use crate::object::{task, TaskNumber, Thread, PAGE, POOL};
+use crate::object::{task, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::lock;
 use crate::random::Random;
 use crate::sched;
@@ -133,6 +133,15 @@ pub fn each_step(history: &str, seed: u64, steps: u64, mut take: impl FnMut(u64)
             std::panic::resume_unwind(cause);
         }
     }
+}
+
+/// Deletes a task and its clan, inner tasks first, with all their lthreads.
+pub fn delete_with_clan(top: Ref<Task>) {
+    unsafe { tasks::delete_lthreads(top) };
+    while task::innermost(top) != top {
+        unsafe { tasks::delete(task::innermost(top)) };
+    }
+    unsafe { tasks::delete(top) };
 }
 
 impl Machine {

@@ -34,7 +34,6 @@ pub static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
 pub static WORDS_GIVEN: Global<Cell<u32>> = Global::new(Cell::new(0));
 
 /// Words of the command line that switch something.
-#[derive(Clone, Copy)]
 pub enum Word {
     /// A panic may use the emulator's exit device.
     DebugExit,

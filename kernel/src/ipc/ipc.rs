@@ -13,7 +13,7 @@
 
 use crate::arch::{clock, cpu::cpu, switch::FLAGS_FIXED, switch::NO_CALL, tables};
 use crate::ipc::{fault, kernel_object, transfer};
-use crate::object::{clan, clan::Nearest, task, thread::*};
+use crate::object::{clan, task, thread::*};
 use crate::sched::{self, wake};
 use crate::{base::Ref, percpu::preempt};
 use keel_abi::{call::*, ids::ID_NIL, memory::SharedFrame, word, Error, Id, Side, Status, Tag};
@@ -35,11 +35,7 @@ pub fn call(caller: Ref<Thread>) -> Result<bool, Error> {
     let sent = if flags & IPC_SEND != 0 { send(caller, flags) } else { Ok(Sent::Done) };
     match sent {
         Ok(Sent::Done) if flags & IPC_RECEIVE == 0 => return Ok(true),
-        Ok(Sent::Done) => {
-            if let Err(error) = receive(caller) {
-                finish(caller, Side::Receive, error);
-            }
-        }
+        Ok(Sent::Done) => receive(caller),
         Ok(Sent::Elsewhere) => {}
         Err(error) => finish(caller, Side::Send, error),
     }
@@ -139,12 +135,10 @@ pub fn route(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<Ref<Thread
 /// to a chief goes to its first lthread.
 #[cold]
 pub fn nearest(sender: Ref<Thread>, destination: Ref<Thread>) -> Result<(Ref<Thread>, u64), Error> {
-    let (chief, relation) = match clan::nearest(sender.task, destination.task) {
-        Nearest::Itself => return Ok((destination, NEAREST_SAME_CLAN)),
-        Nearest::Outer(chief) => (chief, NEAREST_OUTER),
-        Nearest::Inner(chief) => (chief, NEAREST_INNER),
-    };
-    Ok((chief.lthread(0).ok_or(Error::NoPartner)?, relation))
+    match clan::nearest(sender.task, destination.task) {
+        None => Ok((destination, NEAREST_SAME_CLAN)),
+        Some((chief, relation)) => Ok((chief.lthread(0).ok_or(Error::NoPartner)?, relation)),
+    }
 }
 
 /// Returns the virtual sender that the caller has named, if propagation is allowed: the virtual
@@ -196,9 +190,16 @@ pub fn deadline(kind: u64, time: u64) -> Result<u64, Error> {
 }
 
 /// The receive phase of a thread whose call is in its frame: delivers what is pending, or blocks
-/// the thread. The thread is the current one, or a sender whose send phase has just ended. Errors:
-/// NoPartner, Timeout, Invalid; then the caller completes the call.
-pub fn receive(thread: Ref<Thread>) -> Result<(), Error> {
+/// the thread, or ends the call with an error. The thread is the current one, or a sender whose
+/// send phase has just ended.
+pub fn receive(thread: Ref<Thread>) {
+    if let Err(error) = take_or_wait(thread) {
+        fail_call(thread, Side::Receive, error);
+    }
+}
+
+/// The receive phase as far as it does not fail. Errors: NoPartner, Timeout, Invalid.
+fn take_or_wait(thread: Ref<Thread>) -> Result<(), Error> {
     let flags = thread.frame().orig_ax.get();
     let open = flags & IPC_OPEN != 0;
     let from = if open { Id::NIL } else { Id(thread.frame().dx.get()) };
@@ -316,8 +317,8 @@ pub fn sender_done(sender: Ref<Thread>) {
     if something {
         sender.set(Flags::RECEIVE_DUE);
         wake(sender);
-    } else if let Err(error) = receive(sender) {
-        finish_and_wake(sender, Side::Receive, error);
+    } else {
+        receive(sender);
     }
 }
 
@@ -537,13 +538,9 @@ fn invoke(caller: Ref<Thread>, source: Id, flags: u64) -> Result<Sent, Error> {
     let code = result.err().map_or(0, |error| error as u32);
     let (words, count) = result.unwrap_or(kernel_object::NO_WORDS);
     announce(frame, caller.id, source, Tag::kernel(KIND_KERNEL, code, count as u64));
-    for (number, word) in words[..count].iter().enumerate() {
-        match (frame.message().get(number), caller.utcb()) {
-            (Some(register), _) => register.set(*word),
-            (None, Some(utcb)) => utcb.words[number].set(*word),
-            (None, None) => {}
-        }
-    }
+    let in_utcb = caller.utcb().into_iter().flat_map(|utcb| &utcb.words[REGISTER_WORDS as usize..]);
+    let targets = frame.message().into_iter().chain(in_utcb);
+    targets.zip(&words[..count]).for_each(|(target, word)| target.set(*word));
     Ok(Sent::Elsewhere)
 }
 
@@ -552,10 +549,10 @@ pub fn finish(thread: Ref<Thread>, side: Side, error: Error) {
     thread.frame().ax.set(Status::error(side, error).0);
 }
 
-/// Sets the status of a call that failed, and makes the blocked thread ready.
-fn finish_and_wake(thread: Ref<Thread>, side: Side, error: Error) {
+/// Sets the status of a call that failed, and makes the thread ready if it is not.
+pub fn fail_call(thread: Ref<Thread>, side: Side, error: Error) {
     finish(thread, side, error);
-    wake(thread);
+    transfer::ready(thread);
 }
 
 /// Ends the wait of a blocked thread with an error.
@@ -567,7 +564,7 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
         fault::no_handler(sender);
         return;
     }
-    finish_and_wake(sender, side, error);
+    fail_call(sender, side, error);
 }
 
 /// Takes a thread out of any queue, count or timeout that it waits in. The caller changes its
@@ -591,7 +588,7 @@ pub fn timed_out(thread: Ref<Thread>) {
         _ => return,
     };
     leave_queues(thread);
-    finish_and_wake(thread, side, Error::Timeout);
+    fail_call(thread, side, Error::Timeout);
 }
 
 /// Cancels a thread's IPC (EX_CANCEL). Does nothing for a thread that is in none, or in a fault
@@ -608,27 +605,20 @@ pub fn cancel(thread: Ref<Thread>) {
     };
     leave_queues(thread);
     thread.unset(Flags::RECEIVE_DUE);
-    finish(thread, side, Error::Cancelled);
-    transfer::ready(thread);
+    fail_call(thread, side, Error::Cancelled);
 }
 
 /// `partner` is being deleted: all threads that are blocked on it get an error, or are stopped.
 /// This is rare (a server terminates), so all threads are searched. There are preemption points.
 pub fn fail_waiters(partner: Ref<Thread>) {
-    for task in task::all() {
-        let mut next = task.next_lthread(0);
-        while let Some(thread) = next {
-            next = task.next_lthread(thread.id.lthread() + 1);
-            if thread.partner.get() != partner.id || thread == partner {
-                continue;
-            }
-            preempt::poll();
-            match thread.state() {
-                State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
-                State::Faulted | State::Preempted => fault::no_handler(thread),
-                _ => {}
-            }
-            preempt::poll();
+    let has_partner = |thread: &Ref<Thread>| thread.partner.get() == partner.id && *thread != partner;
+    for thread in task::all().flat_map(Ref::each_lthread).filter(has_partner) {
+        preempt::poll();
+        match thread.state() {
+            State::Receiving if !thread.open.get() => fail(thread, Side::Receive, Error::NoPartner),
+            State::Faulted | State::Preempted => fault::no_handler(thread),
+            _ => {}
         }
+        preempt::poll();
     }
 }

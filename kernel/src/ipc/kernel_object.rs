@@ -8,7 +8,7 @@
 //! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::{nospec::array_index_nospec, Cell, Global, Links, Ref, VirtAddr};
+use crate::base::{nospec::nospec, Cell, Global, Links, Ref, VirtAddr};
 use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
@@ -68,44 +68,43 @@ impl KernelObject {
     }
 }
 
-type KernelObjects = [KernelObject; LINES + MSI_SOURCES as usize];
-
-/// The lines, and behind them the message-signalled interrupts, those of each processor together.
-static KERNEL_OBJECTS: Global<KernelObjects> = Global::new({
-    let mut table: KernelObjects = [const { KernelObject::new(Id::NIL) }; LINES + MSI_SOURCES as usize];
+/// Sources with ids from `first` on.
+const fn sources<const COUNT: usize>(first: u64) -> [KernelObject; COUNT] {
+    let mut table = [const { KernelObject::new(Id::NIL) }; COUNT];
     let mut at = 0;
-    while at < table.len() {
-        table[at].id = Id(if at < LINES { ID_IRQ + at as u64 } else { ID_MSI_SOURCE + (at - LINES) as u64 });
+    while at < COUNT {
+        table[at].id = Id(first + at as u64);
         at += 1;
     }
     table
-});
+}
+
+static GSIS: Global<[KernelObject; LINES]> = Global::new(sources(ID_IRQ));
+/// The message-signalled interrupts, those of each processor together.
+static MSIS: Global<[KernelObject; MSI_SOURCES as usize]> = Global::new(sources(ID_MSI_SOURCE));
 
 const _: () = assert!(MESSAGES * cpu::MAX as u64 == MSI_SOURCES);
 const _: () = assert!(TIMERS as usize * size_of::<KernelObject>() <= PAGE);
 
 /// The timers of a task, if it has any.
-fn timers(task: Ref<Task>) -> &'static [KernelObject] {
-    match task.timers.get() {
-        PoolPage::NONE => &[],
-        // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is
-        // nobody's.
-        page => unsafe { core::slice::from_raw_parts(POOL.address(page).cast(), TIMERS as usize) },
-    }
+fn timers(task: Ref<Task>) -> Option<&'static [KernelObject; TIMERS as usize]> {
+    let page = Some(task.timers.get()).filter(|page| *page != PoolPage::NONE)?;
+    // SAFETY: `claim_timer` filled the page; `detach` gives it back when the last of them is
+    // nobody's.
+    Some(unsafe { &*POOL.address(page).cast() })
 }
 
-fn in_table(table: &'static [KernelObject], index: u64) -> Option<Ref<KernelObject>> {
-    let object = table.get(array_index_nospec(index as usize, table.len()));
-    object.filter(|_| index < table.len() as u64).map(Ref::to)
+fn in_table<const COUNT: usize>(table: &'static [KernelObject; COUNT], index: u64) -> Option<Ref<KernelObject>> {
+    (index < COUNT as u64).then(|| Ref::to(&table[nospec::<COUNT>(index as usize)]))
 }
 
 fn line(number: u64) -> Option<Ref<KernelObject>> {
-    in_table(&KERNEL_OBJECTS[..LINES], number).filter(|_| apic::has_gsi(number))
+    in_table(&GSIS, number).filter(|_| apic::has_gsi(number))
 }
 
 /// The message-signalled interrupt of this number, if its processor runs.
 fn message(number: u64) -> Option<Ref<KernelObject>> {
-    in_table(&KERNEL_OBJECTS[LINES..], number).filter(|_| number < messages())
+    in_table(&MSIS, number).filter(|_| number < messages())
 }
 
 fn messages() -> u64 {
@@ -117,7 +116,7 @@ fn lookup(id: Id, task: Ref<Task>) -> Option<Ref<KernelObject>> {
     match id.0 {
         n if (ID_IRQ..ID_IRQ + GSI_COUNT).contains(&n) => line(n - ID_IRQ),
         n if (ID_MSI_SOURCE..ID_MSI_SOURCE + MSI_SOURCES).contains(&n) => message(n - ID_MSI_SOURCE),
-        n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(timers(task), n - ID_TIMER),
+        n if (ID_TIMER..ID_TIMER + TIMERS).contains(&n) => in_table(timers(task)?, n - ID_TIMER),
         _ => None,
     }
 }
@@ -211,8 +210,8 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
         }
         task.timers.set(page);
     }
-    let free = (0..TIMERS).filter_map(|n| in_table(timers(task), n)).find(|t| t.attached.get().is_none());
-    let timer = free.ok_or(Error::NoMemory)?;
+    let free = timers(task).into_iter().flatten().find(|timer| timer.attached.get().is_none());
+    let timer = Ref::to(free.ok_or(Error::NoMemory)?);
     attach(timer, caller);
     let mut answer = NO_WORDS;
     (answer.0[0], answer.1) = (timer.id.0, 1);
@@ -235,7 +234,7 @@ fn detach(source: Ref<KernelObject>) {
     source.pending.set(false);
     let Some(thread) = source.attached.take() else { return };
     thread.sources.remove(source);
-    if source.is_timer() && timers(thread.task).iter().all(|timer| timer.attached.get().is_none()) {
+    if source.is_timer() && timers(thread.task).into_iter().flatten().all(|timer| timer.attached.get().is_none()) {
         // SAFETY: the timers in it are nobody's, and the task leads there no more.
         unsafe { POOL.free_page(thread.task.timers.replace(PoolPage::NONE), Kind::Part) };
     }
@@ -352,7 +351,7 @@ fn sell_frames(task: Ref<Task>, first: u64, count: u64) -> Result<(), Error> {
     let offsets = frame_offsets(task, first, count)?;
     let bound = |offset| {
         preempt::poll();
-        space::object_at(task, offset).is_some_and(|page| POOL.page(page).bound.get() != 0)
+        space::object_at(task, offset).is_some_and(|page| POOL.page(page).parts.get() != 0)
     };
     Error::Busy.when(offsets.clone().any(bound))?;
     for offset in offsets {
@@ -383,8 +382,8 @@ pub fn thread_deleted(thread: Ref<Thread>) {
 /// A task goes: its lines return to its chief, or to sigma0.
 pub fn task_deleted(task: Ref<Task>) {
     let heir = task.chief.map_or(TaskNumber::SIGMA0, |chief| chief.number);
-    let table = &KERNEL_OBJECTS[..LINES + messages() as usize];
-    for some in table.chunks(MESSAGES as usize) {
+    let msis = &MSIS[..messages() as usize];
+    for some in GSIS.chunks(MESSAGES as usize).chain(msis.chunks(MESSAGES as usize)) {
         some.iter().filter(|line| line.owner.get() == task.number).for_each(|line| line.owner.set(heir));
         preempt::poll();
     }

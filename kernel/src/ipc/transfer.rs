@@ -144,11 +144,10 @@ fn pass_one(sender: Ref<Thread>, receiver: Ref<Thread>, tables: bool) -> bool {
     let (Some(from), Some(to)) = (sender.utcb(), receiver.utcb()) else { return false };
     let window = Fpage(to.receive_fpage.get());
     let arrived = pass_row((sender.task, receiver.task), &from.maps[..2], window, tables);
-    if let Some(item) = arrived {
-        to.maps[0].set(item.send_base);
-        to.maps[1].set(item.fpage);
-    }
-    arrived.is_some()
+    let Some(item) = arrived else { return false };
+    to.maps[0].set(item.send_base);
+    to.maps[1].set(item.fpage);
+    true
 }
 
 /// Maps an item that is memory of at most a row of small pages, to where nothing is but the tables;
@@ -470,10 +469,7 @@ fn finish(sender: Ref<Thread>, receiver: Ref<Thread>, result: Result<(), Error>)
 pub fn sender_ends(sender: Ref<Thread>, result: Result<(), Error>) {
     match result {
         Ok(()) => ipc::sender_done(sender),
-        Err(error) => {
-            ipc::finish(sender, Side::Send, error);
-            ready(sender);
-        }
+        Err(error) => ipc::fail_call(sender, Side::Send, error),
     }
 }
 

@@ -60,10 +60,8 @@ fn space_of(task: Ref<Task>, depth: u8, fill: u8) -> Result<Ref<IoSpace>, Error>
 /// Maps ports from one task to another; with `grant` the sender loses them. False if it holds none
 /// of them.
 pub fn map(from: Ref<Task>, to: Ref<Task>, first: u16, log2: u8, grant: bool) -> Result<bool, Error> {
-    if task::is_sigma0(from) && from.io.get().is_none() {
-        space_of(from, 0, 0)?;
-    }
-    let Some(source) = from.io.get() else { return Ok(false) };
+    let source = if task::is_sigma0(from) { Some(space_of(from, 0, 0)?) } else { from.io.get() };
+    let Some(source) = source else { return Ok(false) };
     if from == to || words(0, first, log2).all(|(i, ports)| !word(&source.bitmap, i).get() & ports == 0) {
         return Ok(false);
     }
@@ -126,12 +124,7 @@ pub fn unmap(task: Ref<Task>, at: &mut usize, (first, log2): (u16, u8), itself: 
 
 /// Takes ports of one word back from all who got them from a space.
 fn take_back(space: Ref<IoSpace>, index: usize, ports: u64, work: &mut Work) -> Done {
-    let mut at = space.given.first();
-    while let Some(grant) = at {
-        take_from(grant, index, ports, work)?;
-        at = space.given.next(grant);
-    }
-    Ok(())
+    space.given.iter().try_for_each(|grant| take_from(grant, index, ports, work))
 }
 
 /// Takes ports of one word back from who got them by one grant. Who loses them can give them to

@@ -118,8 +118,11 @@ impl Leaf {
         leads_to(self.entry) + address.offset_in(span(self.level))
     }
 
+    /// The entry that a node stands for.
     pub(crate) fn of(node: NodeIndex) -> Leaf {
-        let (table, slot) = place_of(node);
+        let (group, place) = in_group(node);
+        let owner = owner_of(group).get();
+        let (table, slot) = (PoolPage::new(owner / GROUPS), (owner % GROUPS) as usize * GROUP + place);
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
     }
 
@@ -165,13 +168,6 @@ pub(crate) fn node_of(table: PoolPage, slot: usize) -> NodeIndex {
 /// in it.
 pub(crate) fn owner_of(group: u32) -> &'static Cell<u32> {
     &POOL.page(PoolPage::new(group / GROUPS_IN_PAGE)).groups[(group % GROUPS_IN_PAGE) as usize]
-}
-
-/// Table and slot of the entry that a node stands for.
-fn place_of(node: NodeIndex) -> (PoolPage, usize) {
-    let (group, place) = in_group(node);
-    let owner = owner_of(group).get();
-    (PoolPage::new(owner / GROUPS), (owner % GROUPS) as usize * GROUP + place)
 }
 
 /// Sees to it that there is a place for the node of an entry.
@@ -290,7 +286,7 @@ type Hole = (PoolPage, u8);
 /// ended.
 #[inline(always)]
 fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
-    let last = task.last_table.get();
+    let last = task.last_tables[0].get();
     if stop == 0 && POOL.page(last).base.get() == address.align_down(span(1)) {
         return (last, 0);
     }
@@ -300,7 +296,7 @@ fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
 #[inline(never)]
 fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     let (mut table, mut level) = (task.root_table, TOP_LEVEL);
-    let upper = task.last_upper.get();
+    let upper = task.last_tables[1].get();
     if stop <= 1 && POOL.page(upper).base.get() == address.align_down(span(2)) {
         if entry_cell(upper, slot(address, 1)).get() & (PRESENT | LARGE) != PRESENT {
             return (upper, 1);
@@ -314,10 +310,8 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
         }
         (table, level) = (POOL.index_of(leads_to(entry)), below);
     }
-    if level == 0 {
-        task.last_table.set(table);
-    } else if level == 1 {
-        task.last_upper.set(table);
+    if let Some(last) = task.last_tables.get(level as usize) {
+        last.set(table);
     }
     (table, level)
 }
@@ -399,10 +393,9 @@ fn drop_if_empty(mut table: PoolPage) {
 
 fn free_table(table: PoolPage) {
     if let Some(task) = POOL.page(table).task.get() {
-        task.last_table.set(POOL.first.get());
-        task.last_upper.set(POOL.first.get());
+        task.last_tables.iter().for_each(|last| last.set(POOL.first.get()));
     }
-    POOL.page(table).filled.set(0);
+    POOL.page(table).parts.set(0);
     for group in POOL.page(table).groups.iter().filter(|group| group.get() != 0).map(Cell::take) {
         owner_of(group).set(0);
         // SAFETY: the table is going, and its nodes are in no tree.
@@ -614,14 +607,13 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
 fn reduce(node: NodeIndex, itself: bool, keep: u64, work: &mut Work) -> Done {
     let mut at = if itself { node } else { Nodes.next_in_subtree(node, node, || ()) };
     while at.is_some() {
-        let (table, slot) = place_of(at);
-        let entry = entry_cell(table, slot).get();
+        let leaf = Leaf::of(at);
         let mut cost = LOOK_COST;
-        if reduced(entry, keep) != entry {
-            work.found(Leaf::of(at).change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
+        if reduced(leaf.entry, keep) != leaf.entry {
+            work.found(leaf.change(|entry| reduced(entry, keep)) & (ACCESSED | DIRTY));
             cost = PAGE_COST;
         }
-        work.state |= entry & (ACCESSED | DIRTY);
+        work.state |= leaf.entry & (ACCESSED | DIRTY);
         work.step(cost)?;
         at = Nodes.next_in_subtree(at, node, || work.climb_step());
     }
@@ -992,7 +984,7 @@ fn map_small_pages<const RAISES: bool>(
         cost += 1;
     }
     let page = POOL.page(table);
-    page.filled.set(page.filled.get() | blocks << (start / pool::BLOCK));
+    page.parts.set(page.parts.get() | blocks << (start / pool::BLOCK));
     page.count_mappings((done - old) as i16);
     done
 }
@@ -1132,17 +1124,12 @@ impl Mapping {
         let physical = leaf.physical(source).raw();
         let kept = leaf.entry & (PWT | PCD);
         let entry = physical | self.to.page_bits | large_bit(level) | kept | rights_bits(rights);
-        let (leaf, hole) = match self.clear_target(target, level, &leaf, entry, work)? {
-            Target::Done => return Ok(rights),
-            Target::Refused => return Ok(0),
-            Target::Empty(hole) => (leaf, hole),
-            // That may have taken the source away, if it had come from the target.
-            Target::Cleared => match find(self.from, source) {
-                Ok(leaf) => (leaf, walk(self.to, target, level)),
-                Err(_) => return Ok(0),
-            },
-        };
-        let node = leaf.node();
+        if let Some(arrived) = self.make_room(target, level, &leaf, entry, work)? {
+            return Ok(arrived);
+        }
+        // That may have taken the source away, if it had come from the target.
+        let Ok(leaf) = find(self.from, source) else { return Ok(0) };
+        let (node, hole) = (leaf.node(), walk(self.to, target, level));
         if node == NodeIndex::NONE {
             return Ok(0);
         }
@@ -1166,43 +1153,41 @@ impl Mapping {
         Ok(rights)
     }
 
-    /// Makes the target slot empty, unless it holds what is to be mapped.
-    fn clear_target(&self, at: VirtAddr, level: u8, source: &Leaf, new: u64, work: &mut Work) -> Result<Target, Stop> {
+    /// Makes the target slot empty. `Some`: it is not; the rights that arrived, because the same
+    /// page is there already, or 0, because what is there must stay.
+    fn make_room(&self, at: VirtAddr, level: u8, from: &Leaf, new: u64, work: &mut Work) -> Result<Option<u64>, Stop> {
         let (table, found) = walk(self.to, at, level);
         let leaf = Leaf { table, slot: slot(at, found), level: found, entry: entry_cell(table, slot(at, found)).get() };
         let old = leaf.entry;
         if old & PRESENT == 0 {
-            return Ok(Target::Empty((table, found)));
+            return Ok(None);
         }
         if found > 0 && old & LARGE == 0 {
             // Smaller pages lie where a large one is to go.
             unmap(self.to, &mut { at }, at + span(level), 0, true, work)?;
-            return Ok(Target::Cleared);
+            return Ok(None);
         }
         let node = leaf.node();
-        if node == NodeIndex::NONE || node == source.node() {
-            return Ok(Target::Refused);
+        if node == NodeIndex::NONE || node == from.node() {
+            return Ok(Some(0));
         }
-        let same = found == level && old & ADDRESS == new & ADDRESS && Nodes.parent(node) == source.node();
+        let same = found == level && old & ADDRESS == new & ADDRESS && Nodes.parent(node) == from.node();
         if same && !self.grant {
             leaf.change(|old| raised(old, new));
-            return Ok(Target::Done);
+            return Ok(Some(bits_rights(new)));
         }
-        if is_below(source.node(), node, work) {
-            return Ok(Target::Refused);
+        if is_below(from.node(), node, work) {
+            return Ok(Some(0));
         }
         revoke(node, true, work)?;
-        Ok(Target::Cleared)
+        Ok(None)
     }
 }
 
 /// The largest level at which a piece of `leaf` can be entered at `target`.
 fn fitting_level(leaf: &Leaf, source: VirtAddr, target: VirtAddr, rest: u64) -> u8 {
-    let mut level = leaf.level;
-    while level > 0 && ((source.raw() | target.raw()) & (span(level) - 1) != 0 || rest < span(level)) {
-        level -= 1;
-    }
-    level
+    let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
+    (1..=leaf.level).rev().find(fits).unwrap_or(0)
 }
 
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.
@@ -1229,27 +1214,10 @@ fn find_source(from: Ref<Task>, address: VirtAddr, item: Fpage) -> Result<Result
     }
 }
 
-enum Target {
-    /// Free to be entered: where the walk for it ends.
-    Empty(Hole),
-    /// Free now: something was taken away.
-    Cleared,
-    /// The same page is there already; its rights are right now.
-    Done,
-    /// What is there must stay.
-    Refused,
-}
-
 /// Whether `node` came from `ancestor`.
-fn is_below(mut node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
-    while node.is_some() {
-        work.climb_step();
-        node = Nodes.parent(node);
-        if node == ancestor {
-            return true;
-        }
-    }
-    false
+fn is_below(node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
+    let parent = |node: &NodeIndex| Some(Nodes.parent(*node)).filter(|parent| parent.is_some());
+    core::iter::successors(parent(&node), parent).inspect(|_| work.climb_step()).any(|above| above == ancestor)
 }
 
 /// Whether an address lies in a task's kernel area.

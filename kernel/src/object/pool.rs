@@ -13,10 +13,10 @@ use keel_abi::{call::*, Error};
 
 /// Bytes of a page.
 pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;
-/// Object sizes; a bigger object takes a page.
-const CLASSES: [usize; 7] = [32, 64, 128, 256, 512, 1024, 2048];
-/// End of a chain of free objects in a page.
-const CHAIN_END: u16 = u16::MAX;
+/// Log2 of the smallest size of objects, of which a page has as many as a word has bits; and how
+/// many sizes there are, each twice the one before, up to half a page.
+const LEAST_LOG2: u32 = (PAGE / u64::BITS as usize).ilog2();
+const SIZES: usize = (PAGE.ilog2() - LEAST_LOG2) as usize;
 
 /// What an account counts, for QUOTA_READ.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Kind {
     Part = ACCOUNT_POOL_FREE as isize,
 }
 
-/// Entries of a page table that `Page::filled` has a bit for.
+/// Entries of a page table that `Page::parts` has a bit for.
 pub(crate) const BLOCK: usize = PAGE / 8 / u64::BITS as usize;
 
 newtype! {
@@ -48,12 +48,15 @@ newtype! {
 
 /// What is recorded about one page of the pool.
 pub struct Page {
+    /// Free page, or page of objects with a free one: its neighbours in their list.
     pub(crate) next: Cell<PoolPage>,
     prev: Cell<PoolPage>,
     pub(crate) account: Cell<Option<Ref<Account>>>,
-    class: Cell<u8>,
-    in_use: Cell<u16>,
-    free: Cell<u16>,
+    /// Page of objects: log2 of their size.
+    size_log2: Cell<u8>,
+    /// A bit for each part that is in use: an object, a frame that is bound, or `BLOCK` entries of
+    /// a page table one of which was in use since the table was made. 0 in any other page.
+    pub(crate) parts: Cell<u64>,
     /// Page table: the task whose space it is part of.
     pub task: Cell<Option<Ref<Task>>>,
     /// Page table: the first address that it covers.
@@ -64,11 +67,6 @@ pub struct Page {
     pub level: Cell<u8>,
     /// Page table: the table above it.
     pub parent: Cell<PoolPage>,
-    /// Frame page: 1 bit for each frame that is bound. 0 in any other page.
-    pub bound: Cell<u16>,
-    /// Page table: a bit for each `BLOCK` entries one of which was in use since the table was made.
-    /// 0 in any other page.
-    pub(crate) filled: Cell<u64>,
     /// Page table: where the nodes of each eighth of its entries lie, 0 if nowhere. Page with such
     /// nodes: whose they are. Both as space.rs numbers them; all 0 in any other page.
     pub groups: [Cell<u32>; 8],
@@ -85,13 +83,13 @@ impl Page {
     /// Page table: so many entries from this one on are in use now, at least one.
     pub fn fill(&self, slot: usize, count: usize) {
         let (first, last) = (slot / BLOCK, (slot + count - 1) / BLOCK % u64::BITS as usize);
-        self.filled.set(self.filled.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));
+        self.parts.set(self.parts.get() | !0 << first & !0 >> (u64::BITS as usize - 1 - last));
     }
 
     /// Page table: the first entry from this one on that may be in use; the number of entries if
     /// there is none.
     pub fn next_filled(&self, slot: usize) -> usize {
-        slot.max((self.filled.get() & !0 << (slot / BLOCK)).trailing_zeros() as usize * BLOCK)
+        slot.max((self.parts.get() & !0 << (slot / BLOCK)).trailing_zeros() as usize * BLOCK)
     }
 
     /// Page table: so many more of its entries are mappings that have a node.
@@ -108,7 +106,8 @@ object! {
         pub limit: Cell<u64> = Cell::new(0),
         /// Pages in use.
         pub used: Cell<u64> = Cell::new(0),
-        partial: [Cell<PoolPage>; CLASSES.len()] = [const { Cell::new(PoolPage::NONE) }; CLASSES.len()],
+        /// Pages of objects with a free one, by the objects' size.
+        partial: [Cell<PoolPage>; SIZES] = [const { Cell::new(PoolPage::NONE) }; SIZES],
         counts: [Cell<u64>; ACCOUNT_WORDS as usize] = [const { Cell::new(0) }; ACCOUNT_WORDS as usize],
     }
 }
@@ -273,23 +272,23 @@ impl Pool {
     /// Memory for an object of `size` bytes (at most 2048), aligned to the power of two above its
     /// size; its content is whatever it was.
     pub fn take(&self, account: Ref<Account>, size: usize, kind: Kind) -> Result<*mut u8, Error> {
-        let class = CLASSES.iter().position(|class| *class >= size).expect("objects are at most half a page");
-        let mut index = account.partial[class].get();
-        if index == PoolPage::NONE {
-            index = self.take_raw(account)?;
-            self.carve(index, class);
-            self.link_partial(account, class, index);
+        let log2 = size.next_power_of_two().ilog2().max(LEAST_LOG2);
+        let partial = &account.partial[(log2 - LEAST_LOG2) as usize];
+        if partial.get() == PoolPage::NONE {
+            let index = self.take_raw(account)?;
+            self.page(index).zero.set(false);
+            self.page(index).size_log2.set(log2 as u8);
+            self.page(index).parts.set(no_room(log2));
+            self.link(partial, index);
         }
-        let page = self.page(index);
-        let object = self.address(index).wrapping_add(page.free.get() as usize * CLASSES[class]);
-        // SAFETY: a free object's first two bytes hold the next free one's number.
-        page.free.set(unsafe { object.cast::<u16>().read() });
-        page.in_use.set(page.in_use.get() + 1);
-        if page.free.get() == CHAIN_END {
-            self.unlink_partial(account, class, index);
+        let (index, page) = (partial.get(), self.page(partial.get()));
+        let number = page.parts.get().trailing_ones();
+        page.parts.set(page.parts.get() | 1 << number);
+        if page.parts.get() == u64::MAX {
+            self.unlink(partial, index);
         }
         account.count(kind, 1);
-        Ok(object)
+        Ok(self.address(index).wrapping_add((number as usize) << log2))
     }
 
     /// Memory for an object, with the object in it.
@@ -318,43 +317,24 @@ impl Pool {
     pub unsafe fn give(&self, object: *mut u8, kind: Kind) {
         let index = self.index_of(direct_physical(object));
         let page = self.page(index);
-        let class = page.class.get() as usize;
         let Some(account) = page.account.get() else { return };
         account.count(kind, -1);
-        let was_full = page.free.get() == CHAIN_END;
-        // SAFETY: the object is the caller's to give.
-        unsafe { object.cast::<u16>().write(page.free.get()) };
-        page.free.set((object as usize % PAGE / CLASSES[class]) as u16);
-        page.in_use.set(page.in_use.get() - 1);
-        if was_full {
-            self.link_partial(account, class, index);
+        let (parts, log2) = (page.parts.get(), page.size_log2.get() as u32);
+        let partial = &account.partial[(log2 - LEAST_LOG2) as usize];
+        if parts == u64::MAX {
+            self.link(partial, index);
         }
-        if page.in_use.get() == 0 {
-            self.unlink_partial(account, class, index);
+        page.parts.set(parts & !(1 << (object as usize % PAGE >> log2)));
+        if page.parts.get() == no_room(log2) {
+            page.parts.set(0);
+            self.unlink(partial, index);
             self.give_raw(index);
         }
     }
 
-    fn carve(&self, index: PoolPage, class: usize) {
-        let (page, size) = (self.page(index), CLASSES[class]);
-        let count = PAGE / size;
-        page.zero.set(false);
-        page.class.set(class as u8);
-        page.in_use.set(0);
-        page.free.set(0);
-        let mut object = self.address(index);
-        // SAFETY: inside the page, which is ours alone.
-        unsafe {
-            for next in 1..count as u16 {
-                object.cast::<u16>().write(next);
-                object = object.add(size);
-            }
-            object.cast::<u16>().write(CHAIN_END);
-        }
-    }
-
-    fn link_partial(&self, account: Ref<Account>, class: usize, index: PoolPage) {
-        let first = account.partial[class].replace(index);
+    /// Puts a page at the front of a list.
+    fn link(&self, list: &Cell<PoolPage>, index: PoolPage) {
+        let first = list.replace(index);
         self.page(index).prev.set(PoolPage::NONE);
         self.page(index).next.set(first);
         if first != PoolPage::NONE {
@@ -362,10 +342,11 @@ impl Pool {
         }
     }
 
-    fn unlink_partial(&self, account: Ref<Account>, class: usize, index: PoolPage) {
+    /// Takes a page out of a list.
+    fn unlink(&self, list: &Cell<PoolPage>, index: PoolPage) {
         let (next, prev) = (self.page(index).next.get(), self.page(index).prev.get());
         match prev {
-            PoolPage::NONE => account.partial[class].set(next),
+            PoolPage::NONE => list.set(next),
             _ => self.page(prev).next.set(next),
         }
         if next != PoolPage::NONE {
@@ -377,4 +358,10 @@ impl Pool {
     pub fn root_account(&'static self) -> Ref<Account> {
         Ref::to(&self.root)
     }
+}
+
+/// Bits of `Page::parts` for which a page has no room, if objects have this size: they count as in
+/// use.
+fn no_room(size_log2: u32) -> u64 {
+    (u64::MAX - 1) << ((PAGE >> size_log2) - 1)
 }

@@ -6,9 +6,9 @@
 
 use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
 use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Ref, VirtAddr};
-use crate::object::{clan::Member, io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
+use crate::object::{io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
-use core::ops::Range;
+use core::{array, ops::Range};
 use keel_abi::{fpage::number, ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.
@@ -68,10 +68,9 @@ object! {
         pub account: Ref<Account> = account,
         /// Pool page of the top page table.
         pub root_table: PoolPage = root_table,
-        /// The page table of small pages where the last walk ended, 0 if that is gone.
-        pub last_table: Cell<PoolPage> = Cell::new(POOL.first.get()),
-        /// The same of pages of 2 MB.
-        pub last_upper: Cell<PoolPage> = Cell::new(POOL.first.get()),
+        /// The page tables of small pages (0) and of pages of 2 MB (1) where the last walks ended;
+        /// the pool's first page, which covers no address, if they are gone.
+        pub last_tables: [Cell<PoolPage>; 2] = array::from_fn(|_| Cell::new(POOL.first.get())),
         /// Base of the kernel area, a multiple of `AREA_SIZE`, or none.
         pub area: VirtAddr = VirtAddr::new(number(plan.area)),
         /// Whether it may have memory in the upper half.
@@ -111,9 +110,7 @@ linked!(Task, Clan, siblings);
 
 /// What stands at an lthread number. Its form as a word is known here alone.
 enum Slot {
-    /// The number was never used.
-    Unused,
-    /// It is free; its last thread had this version.
+    /// It is free; its last thread had this version, 0 if it had none.
     Left(u32),
     /// Its thread.
     Taken(Ref<Thread>),
@@ -122,26 +119,18 @@ enum Slot {
 impl Slot {
     fn read(word: u64) -> Slot {
         match word {
-            0 => Slot::Unused,
-            left if left & 1 == 1 => Slot::Left((left >> 1) as u32),
+            left if left == 0 || left & 1 == 1 => Slot::Left((left >> 1) as u32),
             // SAFETY: `word` made it of a thread, which `vacate` takes out before it is deleted.
             thread => Slot::Taken(unsafe { Ref::new(thread as *mut Thread) }),
         }
     }
 
-    /// 0, an odd number, or the address of a thread, which is even.
+    /// An odd number, or the address of a thread, which is even; 0 at first.
     fn word(self) -> u64 {
         match self {
-            Slot::Unused => 0,
             Slot::Left(version) => (version as u64) << 1 | 1,
             Slot::Taken(thread) => thread.as_ptr() as u64,
         }
-    }
-}
-
-impl Member for Ref<Task> {
-    fn chief(self) -> Option<Self> {
-        self.chief
     }
 }
 
@@ -178,7 +167,7 @@ impl Ref<Task> {
     pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
         match Slot::read(self.slot(lthread)?.get()) {
             Slot::Taken(thread) => Some(thread),
-            _ => None,
+            Slot::Left(_) => None,
         }
     }
 
@@ -186,7 +175,6 @@ impl Ref<Task> {
     /// up.
     fn is_free(self, lthread: u16) -> bool {
         match Slot::read(self.slot(lthread).map_or(0, Cell::get)) {
-            Slot::Unused => true,
             Slot::Left(version) => version < VERSION_MAX,
             Slot::Taken(_) => false,
         }
@@ -215,8 +203,7 @@ impl Ref<Task> {
         let lthread = if wanted == LTHREAD_TASK as u16 { self.free_number()? } else { wanted };
         let slot = self.slot_or_new(lthread)?;
         let version = match Slot::read(slot.get()) {
-            Slot::Unused => self.version,
-            Slot::Left(version) => version + 1,
+            Slot::Left(version) => self.version.max(version + 1),
             Slot::Taken(_) => return Err(Error::Busy),
         };
         Error::Retired.when(version > VERSION_MAX)?;
@@ -240,23 +227,24 @@ impl Ref<Task> {
         }
     }
 
-    /// The first lthread with a number from `from` on. Interrupts are let in on the way.
-    pub fn next_lthread(self, from: u16) -> Option<Ref<Thread>> {
-        let mut number = from as usize;
-        while number < LTHREAD_TASK as usize {
-            pause(number as u32);
-            if number >= INLINE_LTHREADS && self.directory.get() == PoolPage::NONE {
-                return None;
+    /// Its lthreads by their numbers. Interrupts are let in on the way, and one that was given out
+    /// may be deleted.
+    pub fn each_lthread(self) -> impl Iterator<Item = Ref<Thread>> {
+        let mut number = 0;
+        core::iter::from_fn(move || {
+            while number < LTHREAD_TASK as usize {
+                pause(number as u32);
+                if number >= INLINE_LTHREADS && self.directory.get() == PoolPage::NONE {
+                    return None;
+                }
+                let slot = self.slot(number as u16).map(|slot| Slot::read(slot.get()));
+                number += if slot.is_some() { 1 } else { DIRECTORY_SLOTS - number % DIRECTORY_SLOTS };
+                if let Some(Slot::Taken(thread)) = slot {
+                    return Some(thread);
+                }
             }
-            if let Some(thread) = self.lthread(number as u16) {
-                return Some(thread);
-            }
-            number += match self.slot(number as u16) {
-                None => DIRECTORY_SLOTS - number % DIRECTORY_SLOTS,
-                Some(_) => 1,
-            };
-        }
-        None
+            None
+        })
     }
 
     /// `task`, if it is this one or of its clan.
@@ -356,15 +344,9 @@ pub fn with_clan(top: Ref<Task>) -> impl Iterator<Item = Ref<Task>> {
 }
 
 /// The task behind another one and its clan, in the same clan or an outer one within `top`.
-fn behind(mut task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
-    while task != top {
-        let chief = task.chief?;
-        match chief.clan.next(task) {
-            None => task = chief,
-            next => return next,
-        }
-    }
-    None
+fn behind(task: Ref<Task>, top: Ref<Task>) -> Option<Ref<Task>> {
+    let mut outwards = core::iter::successors(Some(task), |task| task.chief).take_while(|task| *task != top);
+    outwards.find_map(|task| task.chief?.clan.next(task))
 }
 
 /// The task at a number.
@@ -409,11 +391,8 @@ pub fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
 }
 
 /// A task in the clan of `top`, at any depth, that has no clan itself; `top` if it has none.
-pub fn innermost(mut top: Ref<Task>) -> Ref<Task> {
-    while let Some(inner) = top.clan.first() {
-        top = inner;
-    }
-    top
+pub fn innermost(top: Ref<Task>) -> Ref<Task> {
+    core::iter::successors(Some(top), |task| task.clan.first()).last().unwrap_or(top)
 }
 
 /// Whether `task` may create a task at the inactive number.

@@ -37,9 +37,9 @@ pub fn call(caller: Ref<Thread>) -> Result<bool, Error> {
         // SAFETY: nothing after this looks at the thread; the caller is told if it was that.
         return Ok(!unsafe { lthreads::delete(thread) });
     }
-    let rebinding = check(caller, thread, mask, record)?;
+    let checked = check(caller, thread, mask, record)?;
     frame.di.set(thread.id.0);
-    apply(thread, mask, record, rebinding);
+    apply(thread, mask, record, checked);
     Ok(true)
 }
 
@@ -76,9 +76,11 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
 /// `Some(Some(frame))`: bind this frame; `Some(None)`: unbind the old one; `None`: no change.
 type Rebinding = Option<Option<BoundFrame>>;
 
-/// Checks everything that `apply` relies on, and allocates what it needs. Returns the frame to
-/// bind.
-fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Rebinding, Error> {
+/// What was read of the record and checked: the frame to bind, and what becomes of system calls.
+type Checked = (Rebinding, u64);
+
+/// Checks everything that `apply` relies on, and allocates what it needs.
+fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Checked, Error> {
     Error::Denied.when(mask & EX_PREEMPTER != 0 && thread.priority.get() > caller.task.mcp.get())?;
     let stopped = matches!(thread.state(), State::Inactive | State::Faulted);
     Error::Invalid.when(mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped))?;
@@ -101,12 +103,12 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     }
     // Last, because it takes effect at once: if it fails, nothing else was done.
     exchange_fpu(caller, thread, mask, record)?;
-    Ok(frame)
+    Ok((frame, calls))
 }
 
 /// Makes the changes that `check` has checked; it cannot fail. If the thread runs on another CPU, a
 /// write-back comes first, so that its registers are in its frame.
-fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding) {
+fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, (frame, calls): Checked) {
     if mask & !EX_START != 0 {
         cpu::write_back_elsewhere(thread);
     }
@@ -125,10 +127,6 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, frame: Rebinding
         set_registers(thread, mask, record);
     }
     if mask & EX_DISPATCH != 0 {
-        // The record is user memory, and may have changed since it was checked. This makes any
-        // value an address, of an alien thread in the lower half.
-        let calls = canonical(record.dispatch.get());
-        let calls = if thread.has(Flags::ALIEN) { calls & ((1 << HALF_SHIFT) - 1) } else { calls };
         record.dispatch.set(thread.dispatch.replace(calls));
         thread.put(Flags::DISPATCHED, thread.has(Flags::ALIEN) == (calls != DISPATCH_OFF));
     }

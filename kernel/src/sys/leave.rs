@@ -8,7 +8,6 @@
 use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch};
 use crate::ipc::{fault, ipc, kernel_object, transfer};
 use crate::{base::Ref, object::thread::*, percpu::lock, sched};
-use keel_abi::Side;
 
 /// Most deadlines that one timer interrupt serves, to bound its length. If more have expired, the
 /// next interrupt follows at once.
@@ -85,9 +84,7 @@ fn exit_work(thread: Ref<Thread>) {
         transfer::proceed(thread);
     } else if thread.has(Flags::RECEIVE_DUE) {
         thread.unset(Flags::RECEIVE_DUE);
-        if let Err(error) = ipc::receive(thread) {
-            ipc::finish(thread, Side::Receive, error);
-        }
+        ipc::receive(thread);
     } else if thread.has(Flags::TRIGGERED) {
         thread.unset(Flags::TRIGGERED);
         fault::triggered(thread);

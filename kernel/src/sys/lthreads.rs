@@ -54,7 +54,7 @@ fn frame_page(chief: Ref<Task>, index: u64) -> Option<PoolPage> {
 pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
     Error::Invalid.when(index >= AREA_FRAME_PAGES * FRAMES_PER_PAGE)?;
     let page = frame_page(chief, index).ok_or(Error::NoPartner)?;
-    let bound = POOL.page(page).bound.get() & 1 << (index % FRAMES_PER_PAGE) != 0;
+    let bound = POOL.page(page).parts.get() & 1 << (index % FRAMES_PER_PAGE) != 0;
     Some(BoundFrame { page, index: index as u32 }).filter(|_| !bound).ok_or(Error::Busy)
 }
 
@@ -70,7 +70,7 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
     if thread.frame_index.get() as u64 != FRAME_NONE {
         let old = direct_physical(thread.frame.get().cast());
         let (page, number) = (POOL.index_of(old), old.offset_in(PAGE_SIZE) / FRAME_SIZE);
-        POOL.page(page).bound.set(POOL.page(page).bound.get() & !(1 << number));
+        POOL.page(page).parts.set(POOL.page(page).parts.get() & !(1 << number));
         thread.frame().thread.set(0);
     }
     match frame {
@@ -80,7 +80,7 @@ pub fn bind(thread: Ref<Thread>, frame: Option<BoundFrame>) {
         }
         Some(BoundFrame { page, index }) => {
             let number = index % FRAMES_PER_PAGE as u32;
-            POOL.page(page).bound.set(POOL.page(page).bound.get() | 1 << number);
+            POOL.page(page).parts.set(POOL.page(page).parts.get() | 1 << number);
             thread.frame.set(POOL.address(page).wrapping_add(number as usize * FRAME_SIZE as usize).cast());
             thread.frame_index.set(index);
             thread.frame().thread.set(thread.id.0);

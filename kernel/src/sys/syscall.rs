@@ -205,24 +205,25 @@ fn task_new(caller: Ref<Thread>) -> Outcome {
         Error::Denied.when(!caller.task.is_chief_of(old))?;
         // Its lthreads first: on other CPUs they could map faster than this unmaps.
         // SAFETY: the caller is used no more if it was among them.
-        if unsafe { tasks::delete_lthreads(old) } {
-            // SAFETY: nothing after this looks at the task.
-            unsafe { tasks::delete(old) };
-            return Ok(false);
-        }
+        let with_caller = unsafe { tasks::delete_lthreads(old) };
         // Innermost tasks first, one after the other, each emptied before it is deleted:
-        // `tasks::delete` is not preemptible, and must have little to do.
-        let mut inner = task::innermost(old);
+        // `tasks::delete` is not preemptible, and must have little to do. Without the caller the
+        // call cannot be restarted: it goes on to its end.
         loop {
-            io::clear(inner)?;
-            space::clear(inner)?;
+            let inner = task::innermost(old);
+            if !with_caller {
+                io::clear(inner)?;
+                space::clear(inner)?;
+            }
             // SAFETY: from here on it is only compared.
             unsafe { tasks::delete(inner) };
             if inner == old {
                 break;
             }
-            Stop::Restart.when(preempt::poll())?;
-            inner = task::innermost(old);
+            Stop::Restart.when(preempt::poll() && !with_caller)?;
+        }
+        if with_caller {
+            return Ok(false);
         }
     } else {
         Error::Denied.when(control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number))?;

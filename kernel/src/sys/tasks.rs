@@ -84,10 +84,8 @@ fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
 pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
     let mut own = false;
     for task in with_clan(top) {
-        let mut number = 0;
-        while let Some(thread) = task.next_lthread(number) {
-            number = thread.id.lthread();
-            // SAFETY: the caller's contract; this loop finds the next one by its number.
+        for thread in task.each_lthread() {
+            // SAFETY: the caller's contract; the loop finds the next one by its number.
             own |= unsafe { lthreads::delete(thread) };
             preempt::poll();
         }
@@ -95,32 +93,25 @@ pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
     own
 }
 
-/// Deletes a task and its clan, which have no lthreads any more.
+/// Deletes a task that has no lthreads and no clan any more.
 ///
 /// # Safety
-/// The caller uses none of their `Ref`s any more.
-pub unsafe fn delete(top: Ref<Task>) {
-    loop {
-        // Clans go from the inside out, without recursion.
-        let task = innermost(top);
-        if let Some(entry) = entry(task.number) {
-            entry.task.set(None);
-            entry.version.set(task.max_version.get());
-        }
-        if let Some(chief) = task.chief {
-            chief.clan.remove(task);
-            pass_numbers(task, task.held.get().0..task.held.get().1, chief);
-        }
-        kernel_object::task_deleted(task);
-        preempt::poll();
-        let (account, chief) = (task.account, task.chief);
-        // SAFETY: it has left the table and the list of its clan; the caller's contract.
-        unsafe { free_memory(task) };
-        close_account(account, chief);
-        if task == top {
-            return;
-        }
+/// The caller uses no `Ref` to it any more.
+pub unsafe fn delete(task: Ref<Task>) {
+    if let Some(entry) = entry(task.number) {
+        entry.task.set(None);
+        entry.version.set(task.max_version.get());
     }
+    if let Some(chief) = task.chief {
+        chief.clan.remove(task);
+        pass_numbers(task, task.held.get().0..task.held.get().1, chief);
+    }
+    kernel_object::task_deleted(task);
+    preempt::poll();
+    let (account, chief) = (task.account, task.chief);
+    // SAFETY: it has left the table and the list of its clan; the caller's contract.
+    unsafe { free_memory(task) };
+    close_account(account, chief);
 }
 
 /// Gives back all memory of a task that has no lthreads and no clan.

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How lines of code are counted, and how many each part may have."""
 
+import re
+
 import pytest
 
-from keel.codelines import PARTS, Part, count
+from keel.codelines import KERNEL_MODE, PARTS, PROGRAM_ABI, Part, count
 from keel.config import REPOSITORY
 
 
@@ -12,6 +14,18 @@ def test_size(part: Part) -> None:
     lines = part.lines(REPOSITORY)
     assert lines > 0, f"{part.name} has moved"
     assert part.limit is None or lines <= part.limit, f"{part.name} has {lines} lines of code, {lines - part.limit} too many"
+
+
+def test_the_kernel_has_no_use_for_the_abi_of_programs() -> None:
+    """What it uses counts as its own."""
+    text = (REPOSITORY / PROGRAM_ABI).read_text()
+    names = re.findall(r"pub const (?:fn )?(\w+)", text)
+    types = "|".join(re.findall(r"impl (\w+)", text))
+    uses = re.compile(rf"\b(?:{types})::(?:{'|'.join(names)})\b|\.(?:{'|'.join(names)})\(")
+    assert len(names) > 5 and uses.search("Tag::new(1, 2).0") and uses.search("tag.with_maps(1)")
+    for file in KERNEL_MODE.files(REPOSITORY):
+        code = file.read_text().split("#[cfg(test)]")[0]
+        assert not (found := uses.search(code)), f"{file} uses {found[0]}"
 
 
 def test_each_file_counts_once() -> None:
