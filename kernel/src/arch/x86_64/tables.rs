@@ -159,10 +159,7 @@ pub fn init(cpu: &Cpu) {
 
 unsafe extern "C" {
     fn compat_entry();
-    fn debug_entry();
     fn nmi_entry();
-    fn fatal_df();
-    fn fatal_mc();
     fn vector_stubs();
     static page_fault_entries: [u64; 4];
 }
@@ -195,13 +192,13 @@ fn fill_idt(cpu: &Cpu) {
     // SAFETY: fast.s has the table, which nothing changes.
     let page_fault_entry = unsafe { page_fault_entries[2 * supervisor as usize + cpu.pcids.are_used() as usize] };
     for (vector, gate) in IDT.iter().enumerate() {
+        let stub = vector_stubs as *const () as u64 + vector as u64 * 16;
         let (handler, ist) = match vector {
-            1 => (debug_entry as *const () as u64, 1),
+            1 => (stub, 1),
             2 => (nmi_entry as *const () as u64, 2),
-            8 => (fatal_df as *const () as u64, 3),
-            18 => (fatal_mc as *const () as u64, 3),
+            8 | 18 => (stub, 3),
             14 if use_fast_paths() => (page_fault_entry, stack),
-            _ => (vector_stubs as *const () as u64 + vector as u64 * 16, stack),
+            _ => (stub, stack),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
         let kind = ist | 0x8e << 8 | privilege << 13;

@@ -164,6 +164,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     if vector != apic::KICK_VECTOR {
         lock::take_all_locks(cpu);
     }
+    let dr6 = if vector == VECTOR_DB { take_dr6() } else { 0 };
     if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
@@ -176,18 +177,11 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
             VECTOR_PF if thread.any_space && sees_more(cpu, thread) => {}
             VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
-            VECTOR_NM => {
-                if fpu::switch_on(thread).is_err() {
-                    fault::exception(thread, vector, error_code, 0);
-                }
-            }
+            VECTOR_NM if fpu::switch_on(thread).is_ok() => {}
             // In supervisor mode no port is refused. A bitmap would stay for the next process.
             VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
-            VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
-            _ => fault::exception(thread, vector, error_code, 0),
+            _ => fault::exception(thread, vector, error_code, dr6),
         }
-    } else if vector == VECTOR_DB {
-        take_dr6();
     }
     leave(cpu)
 }
@@ -206,32 +200,29 @@ fn take_dr6() -> u64 {
     dr6
 }
 
+/// What is on the stack at an entry from the kernel: vector, error code, ip, cs, flags, sp, ss.
+type EntryWords = [u64; 7];
+
 /// An interrupt in one of the kernel's windows; anything else is a bug.
-extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
-    if vector >= FIRST_INTERRUPT {
-        // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
-        assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
-        let cpu = cpu();
-        if vector == apic::KICK_VECTOR && !cpu.has_all_locks.get() {
-            // Idle: it looks at everything when this returns.
-            return apic::end_of_interrupt();
-        }
-        let idle = lock::all_locks_from_idle(cpu);
-        interrupt(vector);
-        if idle {
-            lock::release(cpu);
-        }
-        return;
+extern "C" fn kernel_exception(words: &EntryWords) {
+    let [vector, code, ip, _, flags, ..] = *words;
+    assert!(vector >= FIRST_INTERRUPT, "exception {vector} in the kernel at {ip:#x}, error {code:#x}");
+    assert!(flags & FLAG_AC == 0, "SMAP was off in the kernel");
+    let cpu = cpu();
+    if vector == apic::KICK_VECTOR && !cpu.has_all_locks.get() {
+        // Idle: it looks at everything when this returns.
+        return apic::end_of_interrupt();
     }
-    // SAFETY: as above; `orig_ax` holds the error code.
-    let (ip, code) = unsafe { ((*frame).ip, (*frame).orig_ax) };
-    panic!("exception {vector} in the kernel at {ip:#x}, error {code:#x}");
+    let idle = lock::all_locks_from_idle(cpu);
+    interrupt(vector);
+    if idle {
+        lock::release(cpu);
+    }
 }
 
-/// #DF or #MC, on a stack of its own; `words`: error code, ip, ...
-extern "C" fn fatal(vector: u64, words: *const u64) -> ! {
-    // SAFETY: the hardware pushed these words.
-    let (code, ip, sp) = unsafe { (*words, *words.add(1), *words.add(4)) };
+/// #DF or #MC, on a stack of its own.
+extern "C" fn fatal(words: &EntryWords) -> ! {
+    let [vector, code, ip, _, _, sp, _] = *words;
     log!("PANIC: fatal exception {vector} at {ip:#x}, stack {sp:#x}, error {code:#x}");
     panic::end()
 }
