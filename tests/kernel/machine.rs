@@ -519,8 +519,7 @@ pub mod apic {
         core::iter::empty()
     }
 
-    pub fn mask(_: u32) {}
-    pub fn unmask(_: u32) {}
+    pub fn set_masked(_: u32, _: bool) {}
     pub fn end_of_interrupt() {}
     pub fn find(_: u64, _: &facts::Memory) {}
     pub fn calibrate() {}

@@ -239,11 +239,9 @@ fn interrupt(vector: u64) {
             sched::program(cpu());
         }
         apic::SPURIOUS_VECTOR => {}
-        vector => match (apic::gsi_of(vector), apic::msi_of(vector)) {
-            (Some(line), _) => kernel_object::line_interrupt(line),
-            (_, Some(number)) => kernel_object::message_interrupt(number),
-            _ => apic::end_of_interrupt(),
-        },
+        apic::GSI_VECTOR..VECTOR_INT80 => kernel_object::line_interrupt((vector - apic::GSI_VECTOR) as u32),
+        apic::MSI_VECTOR..apic::MSI_END => kernel_object::message_interrupt(vector - apic::MSI_VECTOR),
+        _ => apic::end_of_interrupt(),
     }
 }
 
