@@ -154,8 +154,8 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
         | if cpu::boot().pcids.are_used() { FEATURE_PCID } else { 0 };
-    info.fpu_size = fpu::size() as u64;
-    info.fpu_mask = fpu::mask();
+    info.fpu_size = fpu::SIZE.get() as u64;
+    info.fpu_mask = fpu::MASK.get();
     info.rsdp = rsdp;
     info.pool_pages = POOL.root.limit.get();
     info.framebuffer = loader.framebuffer;
