@@ -269,10 +269,10 @@ pub fn start(target: u32, page: u64) {
     const INIT_NS: u64 = 10_000_000;
     const STARTUP_NS: u64 = 200_000;
     stop(target);
-    clock::wait(INIT_NS);
+    clock::wait_for(INIT_NS, || false);
     for _ in 0..2 {
         command(target, local::STARTUP | (page >> 12) as u32);
-        clock::wait(STARTUP_NS);
+        clock::wait_for(STARTUP_NS, || false);
     }
 }
 

@@ -22,12 +22,13 @@ pub fn now() -> u64 {
     ticks_to_ns(rdtsc() - base)
 }
 
-/// Waits that many ns.
-pub fn wait(ns: u64) {
+/// Waits until something is so, that many ns at most: whether it is.
+pub fn wait_for(ns: u64, is_so: impl Fn() -> bool) -> bool {
     let end = now() + ns;
-    while now() < end {
+    while !is_so() && now() < end {
         core::hint::spin_loop();
     }
+    is_so()
 }
 
 /// Converts TSC ticks to ns.
