@@ -30,7 +30,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     }
     cpuid::init();
     WORDS_GIVEN.set(switches(line));
-    screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
+    screen::init(&loader);
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);
     }
@@ -48,7 +48,8 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
-    screen::init_above_4_gb(&loader.framebuffer);
+    // Now a framebuffer above 4 GB can be mapped.
+    screen::init(&loader);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();

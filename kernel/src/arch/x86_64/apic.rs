@@ -64,12 +64,9 @@ mod io {
     pub const ABSENT: u32 = u32::MAX;
 }
 
-/// Where a line is configured: an I/O APIC, and the lower of two registers. Address 0: no line.
-#[derive(Clone, Copy)]
-struct Place {
-    address: u64,
-    register: u32,
-}
+/// Where a line is configured: the address of an I/O APIC, and the lower of two registers. Address
+/// 0: no line.
+type Place = (u64, u32);
 
 /// Where the local APICs' registers are, or 0 in x2APIC mode; ticks of their timers in a second.
 static LOCAL: Global<Cell<u64>> = Global::new(Cell::new(0));
@@ -77,8 +74,7 @@ static TIMER_HZ: Global<Cell<u64>> = Global::new(Cell::new(0));
 static MADT: Global<Cell<Madt>> = Global::new(Cell::new(Madt::none()));
 /// The I/O APICs that are used, and where each line is configured.
 static IO_APICS: Global<[Cell<u64>; acpi::IO_APICS]> = Global::new([const { Cell::new(0) }; acpi::IO_APICS]);
-static PLACES: Global<[Cell<Place>; MAX_GSIS as usize]> =
-    Global::new([const { Cell::new(Place { address: 0, register: 0 }) }; MAX_GSIS as usize]);
+static PLACES: Global<[Cell<Place>; MAX_GSIS as usize]> = Global::new([const { Cell::new((0, 0)) }; MAX_GSIS as usize]);
 
 fn read_local(register: u64) -> u32 {
     // SAFETY: the local APIC's page, mapped uncached, or its register in x2APIC mode.
@@ -143,7 +139,7 @@ pub fn find(rsdp: u64, ram: &Memory) {
         let version = unsafe { select_io(io.address, io::VERSION).read_volatile() };
         let count = if version == io::ABSENT { 0 } else { (version >> 16 & 0xff) + 1 };
         for pin in 0..count {
-            let place = Place { address: io.address, register: io::ENTRY + 2 * pin };
+            let place = (io.address, io::ENTRY + 2 * pin);
             write_entry(place, io::MASKED, 0);
             let is_here = |line: &u32| io.base.checked_add(pin) == Some(madt.pin(*line)) && madt.owns_pin(*line);
             (0..MAX_GSIS as u32).filter(is_here).for_each(|line| PLACES[line as usize].set(place));
@@ -276,7 +272,7 @@ pub fn start(target: u32, page: u64) {
     }
 }
 
-fn write_entry(Place { address, register }: Place, low: u32, high: u32) {
+fn write_entry((address, register): Place, low: u32, high: u32) {
     // SAFETY: an I/O APIC's page, mapped uncached.
     unsafe {
         select_io(address, register + 1).write_volatile(high);
@@ -286,7 +282,7 @@ fn write_entry(Place { address, register }: Place, low: u32, high: u32) {
 
 /// Whether a line exists: it has a pin, and no other line was moved to that pin.
 pub fn has_gsi(line: u64) -> bool {
-    PLACES.get(line as usize).is_some_and(|place| place.get().address != 0)
+    PLACES.get(line as usize).is_some_and(|place| place.get().0 != 0)
 }
 
 /// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where
@@ -306,7 +302,7 @@ pub fn configure(line: u32, mode: u64, target: u32) -> bool {
 
 /// Masks a line that exists and was configured, or unmasks it.
 pub fn set_masked(line: u32, masked: bool) {
-    let Place { address, register } = PLACES[line as usize].get();
+    let (address, register) = PLACES[line as usize].get();
     let low = select_io(address, register);
     // SAFETY: an I/O APIC's page, mapped uncached.
     unsafe { low.write_volatile(low.read_volatile() & !io::MASKED | if masked { io::MASKED } else { 0 }) };

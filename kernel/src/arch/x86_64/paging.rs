@@ -427,10 +427,12 @@ pub unsafe fn make_uncached(physical: PhysAddr) {
     invlpg(VirtAddr::new(address));
 }
 
-/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there.
+/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there, or
+/// before `finish_kernel_map`.
 pub fn map_screen(range: Range) -> bool {
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
-    if range.start < facts::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
+    let first = facts::MAPPED_END.get().next_multiple_of(span(largest));
+    if STARTING_TABLE.get() == PhysAddr::NONE || range.start < first || range.end > PROCESSORS - DIRECT {
         return false;
     }
     let pages = range.grow_to(span(1));

@@ -114,7 +114,7 @@ pub fn rdtsc() -> u64 {
 
 macro_rules! readable {
     ($($read:ident $name:literal)*) => {$(
-        #[doc = concat!("Reads ", $name, ".")]
+        /// Reads the register.
         pub fn $read() -> u64 {
             let value;
             // SAFETY: reading has no effect.
@@ -126,7 +126,7 @@ macro_rules! readable {
 
 macro_rules! writable {
     ($($write:ident $name:literal)*) => {$(
-        #[doc = concat!("Writes ", $name, ".")]
+        /// Writes the register.
         ///
         /// # Safety
         /// The value keeps the kernel's invariants.

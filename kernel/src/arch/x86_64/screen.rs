@@ -2,12 +2,12 @@
 //! The screen as the loader left it: a framebuffer, else the PC's text mode. The kernel's console
 //! is shown there if the command line has `screen`, and in a panic, when no other processor draws.
 
-use super::{direct, paging};
+use super::{direct, multiboot::Information, paging};
 use crate::base::{facts::BOOT_MAPPED, Cell, Global, PhysAddr};
 use keel_abi::ranges::Range;
 
 /// Where the text mode has its letters, and how many.
-pub const TEXT: Range = Range::new(0xb_8000, 0xb_8000 + (2 * TEXT_COLUMNS * TEXT_ROWS) as u64);
+const TEXT: Range = Range::new(0xb_8000, 0xb_8000 + (2 * TEXT_COLUMNS * TEXT_ROWS) as u64);
 const TEXT_COLUMNS: usize = 80;
 const TEXT_ROWS: usize = 25;
 /// The colours of a letter in text mode: white on black.
@@ -66,25 +66,17 @@ static SHOWN: Global<Cell<Shown>> = Global::new(Cell::new(Shown::Nothing));
 /// Row and column of the next letter.
 static NEXT: Global<Cell<(usize, usize)>> = Global::new(Cell::new((0, 0)));
 
-/// Takes the loader's framebuffer (`Info` describes it) where the boot tables map it, or the text
-/// mode, if that place is not RAM.
-pub fn init(framebuffer: &[u64; 4], has_text: bool) {
+/// Takes the loader's framebuffer where the boot tables map it, or the kernel's tables can be extended,
+/// else the text mode, if that place is not RAM.
+pub fn init(loader: &Information) {
     let text = Screen { start: TEXT.start, pitch: 0, pixel: 0, scale: 1, columns: TEXT_COLUMNS, rows: TEXT_ROWS };
-    SCREEN.set(match of(framebuffer) {
-        Some((screen, range)) => (range.end <= BOOT_MAPPED).then_some(screen),
-        None => has_text.then_some(text),
+    SCREEN.set(match of(&loader.framebuffer) {
+        Some((screen, range)) => (range.end <= BOOT_MAPPED || paging::map_screen(range)).then_some(screen),
+        None => (!loader.ram.overlaps(TEXT)).then_some(text),
     });
 }
 
-/// The same for a framebuffer above 4 GB, when the kernel's tables can be extended.
-pub fn init_above_4_gb(framebuffer: &[u64; 4]) {
-    let far = of(framebuffer).filter(|(_, range)| range.end > BOOT_MAPPED && paging::map_screen(*range));
-    if let Some((screen, _)) = far {
-        SCREEN.set(Some(screen));
-    }
-}
-
-/// What a framebuffer's description means, and the memory that it takes; `None` if that is nothing.
+/// What a framebuffer's description (`Info` has it) means, and the memory that it takes; `None` if that is nothing.
 fn of(&[start, line, size, _]: &[u64; 4]) -> Option<(Screen, Range)> {
     let [pitch, width, height, bits] = [line, line >> 32, size, size >> 32 & 0xff].map(|field| field as u32 as usize);
     let pixel = bits.div_ceil(8);

@@ -108,10 +108,10 @@ object! {
 impl Tables {
     /// Whether this processor uses them.
     pub fn are_loaded(&self) -> bool {
-        let mut gdtr = Pointer { limit: 0, base: 0 };
-        // SAFETY: the instruction writes the ten bytes of a pointer.
+        let mut gdtr: Pointer = 0;
+        // SAFETY: the instruction writes ten bytes.
         unsafe { asm!("sgdt [{}]", in(reg) &raw mut gdtr, options(nostack, preserves_flags)) };
-        gdtr.base == self.gdt.as_ptr() as u64
+        (gdtr >> 16) as u64 == self.gdt.as_ptr() as u64
     }
 }
 
@@ -138,8 +138,8 @@ pub fn init(cpu: &Cpu) {
     for (number, stack) in cpu.tables.ist.iter().enumerate() {
         set_stack(cpu, IST + 2 * number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }
-    let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: cpu.tables.gdt.as_ptr() as u64 };
-    let idtr = Pointer { limit: 256 * 16 - 1, base: IDT.as_ptr() as u64 };
+    let gdtr: Pointer = (cpu.tables.gdt.as_ptr() as u128) << 16 | (DESCRIPTORS * 8 - 1) as u128;
+    let idtr: Pointer = (IDT.as_ptr() as u128) << 16 | (256 * 16 - 1);
     // The local table must be loaded with nothing: after a reset it is usable and begins at address
     // 0, where a user could lay a gate into the kernel. SAFETY: the tables are statics and
     // complete; the far return loads the kernel's code selector.
@@ -164,11 +164,8 @@ unsafe extern "C" {
     static page_fault_entries: [u64; 4];
 }
 
-#[repr(C, packed)]
-struct Pointer {
-    limit: u16,
-    base: u64,
-}
+/// The ten bytes that LGDT and LIDT take: limit in bits 15:0, base in bits 79:16.
+type Pointer = u128;
 
 fn fill_gdt(cpu: &Cpu) {
     let tss = &raw const cpu.tables.state as u64;

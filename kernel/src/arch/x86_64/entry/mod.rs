@@ -23,16 +23,16 @@ const FLAG_AC: u64 = 1 << 18;
 const FLAG_IF: u64 = 1 << 9;
 
 /// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for
-/// constants.
+/// constants, which the assembly can also name in braces.
 macro_rules! assembly {
     ([$($prefix:literal $type:ty { $($field:ident)* })*] [$($module:ident { $($constant:ident)* })*] $($rest:tt)*) => {
         global_asm!(
-            $($(concat!(".set ", stringify!($constant), ", {}"),)*)*
             $($(concat!(".set ", $prefix, stringify!($field), ", {}"),)*)*
+            $($(concat!(".set ", stringify!($constant), ", {", stringify!($constant), "}"),)*)*
             include_str!("entry.s"),
             include_str!("fast.s"),
-            $($(const $module::$constant,)*)*
             $($(const offset_of!($type, $field),)*)*
+            $($($constant = const $module::$constant,)*)*
             $($rest)*
         );
     };
@@ -49,21 +49,18 @@ assembly!([
 ] [
     self {
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
-        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
     }
     fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT REPLY_ALONE ANY_SEND_TIMEOUT }
     transfer { TAG_CONTENT }
+    lock { FREE HELD PAIR }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
-    CR4_PGE = const CR4_PGE,
     FLAG_IF_BIT = const FLAG_IF.ilog2(),
     OWN_HALF = const paging::OWN_HALF.raw(),
     CHECKED = const debugger::ON as u32,
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::STATE,
-    FREE = const lock::FREE,
-    HELD = const lock::HELD,
-    PAIR = const lock::PAIR,
     CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
     PCID_MASK = const Pcids::MASK,
     PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
