@@ -202,8 +202,7 @@ pub fn calibrate() {
     let count = || (u32::MAX - read_local(local::TIMER_NOW)) as u64;
     let timer = frequency::measure(&tsc, &rdtsc, &count).filter(|hz| *hz != 0);
     write_local(local::TIMER_COUNT, 0);
-    let Some(hz) = timer else { panic!("the local APIC's timer does not count") };
-    TIMER_HZ.set(hz);
+    TIMER_HZ.set(timer.expect("the local APIC's timer does not count"));
 }
 
 /// Starts this processor's local APIC; its timer has no time set yet.

@@ -203,7 +203,11 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     if is_here(thread) {
         let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
-        with_fpu(|| save(to));
+        // Whoever runs finds the FPU on or off as it was.
+        let (cpu, off) = (cpu(), cpu().fpu_off.get());
+        trap(cpu, false);
+        save(to);
+        trap(cpu, off);
     } else if cpuid::has(Feature::Xsave) && state.words[HEADER].get() == 0 {
         // All components are initial, whatever is left of them in memory.
         let mxcsr = state.words[MXCSR.0].get();
@@ -263,15 +267,6 @@ fn forget_registers(thread: Ref<Thread>) {
         cpu().fpu_owner.set(None);
         trap(cpu(), true);
     }
-}
-
-/// Works on the registers, whoever runs.
-fn with_fpu(work: impl FnOnce()) {
-    let cpu = cpu();
-    let off = cpu.fpu_off.get();
-    trap(cpu, false);
-    work();
-    trap(cpu, off);
 }
 
 /// Frees a thread's states.

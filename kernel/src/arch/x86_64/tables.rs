@@ -225,12 +225,13 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
     let loaded = cpu.tables.ports_of.get() == task.number;
-    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io_space::load(task, &cpu.tables.state.bitmap) } {
-        return false;
+    let state = &cpu.tables.state;
+    let fresh = if loaded { state.ports.get() == NO_PORTS } else { io_space::load(task, &state.bitmap) };
+    if fresh {
+        cpu.tables.ports_of.set(task.number);
+        state.ports.set(PORTS_OFFSET);
     }
-    cpu.tables.ports_of.set(task.number);
-    cpu.tables.state.ports.set(PORTS_OFFSET);
-    true
+    fresh
 }
 
 /// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads

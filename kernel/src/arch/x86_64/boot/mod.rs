@@ -11,8 +11,6 @@ global_asm!(
     include_str!("start.s"),
     TABLE = const paging::PRESENT | paging::WRITE,
     BIG_PAGE = const paging::PRESENT | paging::WRITE | paging::LARGE | paging::ACCESSED | paging::DIRTY,
-    MSR_EFER = const MSR_EFER,
-    EFER = const EFER_BITS,
     CR0 = const CR0_BITS as i32,
     CR4 = const CR4_BITS,
     BOOT_STACK = const cpu::BOOT_STACK,
@@ -21,15 +19,10 @@ global_asm!(
 
 /// Switches on what CPUID offers, and nothing else.
 pub fn enable_features() {
-    const BITS: [(Feature, u64); 5] = [
-        (Feature::FsGsBase, CR4_FSGSBASE),
-        (Feature::Umip, CR4_UMIP),
-        (Feature::Smep, CR4_SMEP),
-        (Feature::Smap, CR4_SMAP),
-        (Feature::Xsave, CR4_OSXSAVE),
-    ];
-    let cr4 =
-        BITS.iter().fold(CR4_BITS as u64, |bits, (feature, bit)| if cpuid::has(*feature) { bits | bit } else { bits });
+    /// What can be offered, and its bit of CR4.
+    const BITS: [(Feature, u32); 5] =
+        [(Feature::Umip, 11), (Feature::FsGsBase, 16), (Feature::Xsave, 18), (Feature::Smep, 20), (Feature::Smap, 21)];
+    let cr4 = BITS.iter().fold(CR4_BITS as u64, |bits, (feature, bit)| bits | (cpuid::has(*feature) as u64) << bit);
     // SAFETY: only bits that CPUID offers; the kernel never touches user memory by user addresses
     // (SMAP) nor runs it (SMEP).
     unsafe {

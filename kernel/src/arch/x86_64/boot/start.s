@@ -11,6 +11,9 @@
 .set MB1_MAGIC, 0x1badb002
 .set MB1_FLAGS, 1 | 1 << 1 | 1 << 16
 .set MB2_MAGIC, 0xe85250d6
+# EFER, and its bits: SYSCALL, long mode, no-execute.
+.set MSR_EFER, 0xc0000080
+.set EFER, 1 | 1 << 8 | 1 << 11
 
 .section .boot, "ax"
 .code32
@@ -47,8 +50,8 @@ long_mode:
     mov cr4, eax
     mov eax, cs:[start_tables]
     mov cr3, eax
-    mov ecx, {MSR_EFER}
-    mov eax, {EFER}
+    mov ecx, MSR_EFER
+    mov eax, EFER
     xor edx, edx
     wrmsr
     mov eax, {CR0}

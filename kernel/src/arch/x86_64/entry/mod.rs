@@ -161,7 +161,6 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     if vector != apic::KICK_VECTOR {
         lock::take_all_locks(cpu);
     }
-    let dr6 = if vector == VECTOR_DB { take_dr6() } else { 0 };
     if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
@@ -177,8 +176,11 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
             VECTOR_NM if fpu::switch_on(thread).is_ok() => {}
             // In supervisor mode no port is refused. A bitmap would stay for the next process.
             VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
-            _ => fault::exception(thread, vector, error_code, dr6),
+            VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
+            _ => fault::exception(thread, vector, error_code, 0),
         }
+    } else if vector == VECTOR_DB {
+        take_dr6();
     }
     leave(cpu)
 }
@@ -248,8 +250,5 @@ pub fn start() -> ! {
     unsafe { wrmsr(MSR_LSTAR, fast::system_call_entry(cpu::count())) };
     let frame = leave(cpu());
     // SAFETY: `leave` has made everything ready that leave_to_user uses.
-    unsafe {
-        asm!("mov rsp, {stack}", "mov rax, {frame}", "jmp {leave}", stack = in(reg) cpu().stack.get(),
-        frame = in(reg) frame, leave = sym leave_to_user, options(noreturn))
-    }
+    unsafe { asm!("jmp {leave}", leave = sym leave_to_user, in("rax") frame, options(noreturn)) }
 }
