@@ -42,9 +42,8 @@ pub struct Madt {
 
 impl Madt {
     /// A PC without a table.
-    pub const fn none() -> Madt {
-        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa: [None; ISA_IRQS] }
-    }
+    pub const NONE: Madt =
+        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa: [None; ISA_IRQS] };
 
     /// A processor; those beyond the most that are used are left out, and one that is named twice
     /// is one.
@@ -95,7 +94,7 @@ pub fn find_rsdp() -> u64 {
 
 /// Reads the MADT that the root pointer leads to.
 pub fn madt(rsdp: u64) -> Madt {
-    acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::none()).or_default()
+    acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::NONE).or_default()
 }
 
 /// Whether a device can have its registers in the page at an address that a table names: one that
@@ -114,7 +113,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     const X2_ALL: u64 = u32::MAX as u64;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
-    let mut madt = Madt::none();
+    let mut madt = Madt::NONE;
     let mut at = 44;
     while at + 2 <= table.len() {
         let (kind, length) = (table[at], table[at + 1] as usize);

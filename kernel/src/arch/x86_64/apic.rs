@@ -71,28 +71,26 @@ type Place = (u64, u32);
 /// Where the local APICs' registers are, or 0 in x2APIC mode; ticks of their timers in a second.
 static LOCAL: Global<Cell<u64>> = Global::new(Cell::new(0));
 static TIMER_HZ: Global<Cell<u64>> = Global::new(Cell::new(0));
-static MADT: Global<Cell<Madt>> = Global::new(Cell::new(Madt::none()));
+static MADT: Global<Cell<Madt>> = Global::new(Cell::new(Madt::NONE));
 /// The I/O APICs that are used, and where each line is configured.
 static IO_APICS: Global<[Cell<u64>; acpi::IO_APICS]> = Global::new([const { Cell::new(0) }; acpi::IO_APICS]);
 static PLACES: Global<[Cell<Place>; MAX_GSIS as usize]> = Global::new([const { Cell::new((0, 0)) }; MAX_GSIS as usize]);
 
 fn read_local(register: u64) -> u32 {
-    // SAFETY: the local APIC's page, mapped uncached, or its register in x2APIC mode.
-    unsafe {
-        match LOCAL.get() {
-            0 => rdmsr(x2(register)) as u32,
-            page => direct(PhysAddr::new(page + register)).cast::<u32>().read_volatile(),
-        }
+    match LOCAL.get() {
+        // SAFETY: the local APIC's register in x2APIC mode.
+        0 => unsafe { rdmsr(x2(register)) as u32 },
+        // SAFETY: the local APIC's page, mapped uncached.
+        page => unsafe { direct(PhysAddr::new(page + register)).cast::<u32>().read_volatile() },
     }
 }
 
 fn write_local(register: u64, value: u32) {
-    // SAFETY: as above.
-    unsafe {
-        match LOCAL.get() {
-            0 => wrmsr(x2(register), value as u64),
-            page => direct(PhysAddr::new(page + register)).cast::<u32>().write_volatile(value),
-        }
+    match LOCAL.get() {
+        // SAFETY: as above.
+        0 => unsafe { wrmsr(x2(register), value as u64) },
+        // SAFETY: as above.
+        page => unsafe { direct(PhysAddr::new(page + register)).cast::<u32>().write_volatile(value) },
     }
 }
 
@@ -112,11 +110,9 @@ fn select_io(io: u64, register: u32) -> *mut u32 {
 /// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is
 /// where none of them is.
 pub fn find(rsdp: u64, ram: &Memory) {
-    // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old
-    // ones.
-    unsafe {
-        outb(0x21, 0xff);
-        outb(0xa1, 0xff);
+    for mask in [0x21, 0xa1] {
+        // SAFETY: the interrupt controllers are the kernel's; this masks all lines of the old ones.
+        unsafe { outb(mask, 0xff) };
     }
     let madt = acpi::madt(rsdp);
     MADT.set(madt);
