@@ -80,7 +80,7 @@ fn fill(page: u64, cpu: &Cpu) {
     unsafe {
         core::ptr::copy_nonoverlapping(place(steps), place(page), (&raw const ap_end as u64 - steps) as usize);
         let words = place(&raw const beginning as u64).cast::<[u64; 4]>();
-        words.write([cpu.stack.get(), function, cpu.address.get(), table]);
+        words.write([cpu.address.get(), function, cpu.address.get(), table]);
     }
 }
 

@@ -25,6 +25,9 @@
 # each once; fast.s says what it checks. ss is always the user's, and sp may be anything. NT is
 # clear: the gates clear it, and so does SYSCALL's mask.
 
+# The kernel stack is below the Cpu structure.
+.set CPU_stack, CPU_address
+
 # Begins code that is known by its name outside, too.
 .macro symbol name, alignment=16
 .balign \alignment
@@ -137,10 +140,8 @@ symbol leave_to_user
 # SYSRET would lose rcx and r11, or cannot restore the flags or cs.
 # Live: rax = frame; r11, rcx and rax are not loaded yet.
 .Lleave_by_iret: load rax, r11, rcx, rax
-    mov rsp, gs:[CPU_stack]
-    .irp word, ss, sp, flags, cs, ip
-    push qword ptr gs:[CPU_exit_\word]
-    .endr
+    mov rsp, gs:[CPU_address]
+    add rsp, CPU_exit_ip
     swapgs
     iretq
 

@@ -40,7 +40,7 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        scratch stack exit_ip exit_cs exit_ss exit_flags exit_sp exit_sysret address delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
+        exit_ip exit_cs exit_flags exit_sp exit_sysret address scratch delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
     "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb }
