@@ -154,7 +154,7 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = clock::parameters();
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
-        | if cpu::boot().pcids.are_used() { FEATURE_PCID } else { 0 };
+        | if cpu::numbered(0).pcids.are_used() { FEATURE_PCID } else { 0 };
     info.fpu_size = fpu::SIZE.get() as u64;
     info.fpu_mask = fpu::MASK.get();
     info.rsdp = rsdp;

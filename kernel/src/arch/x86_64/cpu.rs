@@ -159,12 +159,6 @@ pub fn all() -> impl Iterator<Item = &'static Cpu> {
     ALL[..count() as usize].iter().map(|cpu| unsafe { &*cpu.load(Ordering::Acquire) })
 }
 
-/// The boot processor.
-pub fn boot() -> &'static Cpu {
-    // SAFETY: as in `all`; it was added first.
-    unsafe { &*ALL[0].load(Ordering::Relaxed) }
-}
-
 /// The processor of a thread.
 pub fn of(thread: Ref<Thread>) -> &'static Cpu {
     numbered(thread.cpu.get())
@@ -197,11 +191,6 @@ pub fn recover() -> Option<&'static Cpu> {
 }
 
 impl Cpu {
-    /// Where the stack begins at an exception or interrupt from user mode.
-    pub fn entry_stack(&self) -> u64 {
-        self.exit_ss.as_ptr() as u64 + 8
-    }
-
     /// The thread that came into the kernel here, if what it came for is to be served. While it
     /// waited for the locks, another processor may have deleted it, or given it another ip: then it
     /// is there already, and never made the call (or fault) that came before.

@@ -15,9 +15,12 @@ const EDX: usize = 3;
 /// The leaves and registers that are looked at.
 const WORDS: [(u32, usize); 7] =
     [(1, ECX), (7, EBX), (7, ECX), (0x8000_0001, EDX), (0x8000_0007, EDX), (7, EDX), (0x8000_0008, EAX)];
-/// The leaf of XSAVE. Part 0: eax and edx are XCR0's valid bits, ebx is the size of the area for the
-/// components that are on in XCR0. The part of a component: eax is its size, ebx its offset.
+/// The leaf of XSAVE. Part 0: eax and edx are XCR0's valid bits, ebx is the size of the area for
+/// the components that are on in XCR0. The part of a component: eax is its size, ebx its offset.
 pub const XSAVE: u32 = 13;
+/// The leaf of the TSC's crystal: eax and ebx are denominator and numerator of TSC ticks to its own,
+/// ecx is its frequency in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf 15H).
+pub const CRYSTAL: u32 = 0x15;
 /// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a
 /// multiple of 256.
 const HYPERVISOR: u32 = 0x4000_0000;
@@ -80,13 +83,6 @@ pub fn physical_bits() -> u32 {
         0 => 36,
         bits => bits.min(46),
     }
-}
-
-/// TSC ticks as a fraction of a crystal's, denominator and numerator, and the crystal's frequency
-/// in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf 15H).
-pub fn tsc_of_crystal() -> [u32; 3] {
-    let [denominator, numerator, crystal, _] = leaf(0x15, 0);
-    [denominator, numerator, crystal]
 }
 
 /// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), 0 if it

@@ -351,8 +351,8 @@ fn new_page() -> u64 {
     POOL.physical(page.expect("the pool is larger than the boot needs")).raw()
 }
 
-/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors that
-/// start.
+/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors
+/// that start.
 pub static STARTING_TABLE: Global<Cell<PhysAddr>> = Global::new(Cell::new(PhysAddr::NONE));
 
 /// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every
@@ -427,8 +427,8 @@ pub unsafe fn make_uncached(physical: PhysAddr) {
     invlpg(VirtAddr::new(address));
 }
 
-/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there, or
-/// before `finish_kernel_map`.
+/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there,
+/// or before `finish_kernel_map`.
 pub fn map_screen(range: Range) -> bool {
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     let first = facts::MAPPED_END.get().next_multiple_of(span(largest));

@@ -52,8 +52,8 @@ static SHOWN: Global<Cell<Shown>> = Global::new(Cell::new(Shown::Nothing));
 /// Row and column of the next letter.
 static NEXT: Global<Cell<(usize, usize)>> = Global::new(Cell::new((0, 0)));
 
-/// Takes the loader's framebuffer where the boot tables map it, or the kernel's tables can be extended,
-/// else the text mode, if that place is not RAM.
+/// Takes the loader's framebuffer where the boot tables map it, or the kernel's tables can be
+/// extended, else the text mode, if that place is not RAM.
 pub fn init(loader: &Information) {
     let text = Screen { start: TEXT.start, pitch: 0, pixel: 0, scale: 1, columns: TEXT_COLUMNS, rows: TEXT_ROWS };
     SCREEN.set(match of(&loader.framebuffer) {
@@ -62,7 +62,8 @@ pub fn init(loader: &Information) {
     });
 }
 
-/// What a framebuffer's description (`Info` has it) means, and the memory that it takes; `None` if that is nothing.
+/// What a framebuffer's description (`Info` has it) means, and the memory that it takes; `None` if
+/// that is nothing.
 fn of(&[start, line, size, _]: &[u64; 4]) -> Option<(Screen, Range)> {
     let [pitch, width, height, bits] = [line, line >> 32, size, size >> 32 & 0xff].map(|field| field as u32 as usize);
     let pixel = bits.div_ceil(8);

@@ -17,26 +17,6 @@ pub const USER_CS32: u16 = 0x23;
 pub const USER_SS: u16 = 0x2b;
 /// User code, 64 bits.
 pub const USER_CS: u16 = 0x33;
-/// What an exit to 64-bit code of a thread needs to know of its privilege level.
-pub struct Mode {
-    /// Its code selector.
-    pub cs: u64,
-    /// Its stack selector.
-    pub ss: u64,
-    /// It cannot be resumed by SYSRET if its flags have any of these.
-    pub flags_need_iret: u64,
-}
-
-impl Mode {
-    /// Of user mode, or of supervisor mode, which SYSRET never resumes.
-    pub const fn of(supervisor: bool) -> Mode {
-        match supervisor {
-            false => Mode { cs: USER_CS as u64, ss: USER_SS as u64, flags_need_iret: FLAGS_NEED_IRET },
-            true => Mode { cs: KERNEL_CS as u64, ss: KERNEL_SS as u64, flags_need_iret: FLAGS_FIXED },
-        }
-    }
-}
-
 /// Task state segment.
 const TSS: u16 = 0x40;
 /// First of the three thread-local descriptors.
@@ -133,8 +113,10 @@ pub fn init(cpu: &Cpu) {
     if cpu.index == 0 {
         fill_idt(cpu);
     }
-    set_stack(cpu, ENTRY_STACK, cpu.entry_stack());
-    set_stack(cpu, IST + 2 * (ANY_LEVEL as usize - 1), cpu.entry_stack());
+    // The words of an entry begin below the end of `Cpu::exit_ss`.
+    let top = cpu.exit_ss.as_ptr() as u64 + 8;
+    set_stack(cpu, ENTRY_STACK, top);
+    set_stack(cpu, IST + 2 * (ANY_LEVEL as usize - 1), top);
     for (number, stack) in cpu.tables.ist.iter().enumerate() {
         set_stack(cpu, IST + 2 * number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }

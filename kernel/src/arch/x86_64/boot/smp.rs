@@ -47,7 +47,7 @@ fn prepare(cpu: &Cpu) {
 
 /// Starts the other processors, at most `limit` in all. What the loader left below 1 MB is lost.
 pub fn start_others(loader: &Information, limit: usize) {
-    let others = apic::processors().filter(|id| *id != cpu::boot().apic_id).take(limit.clamp(1, cpu::MAX) - 1);
+    let others = apic::processors().filter(|id| *id != cpu::numbered(0).apic_id).take(limit.clamp(1, cpu::MAX) - 1);
     let page = LOW_PAGES.step_by(PAGE_SIZE as usize).find(|page| {
         let range = Range::new(*page, page + PAGE_SIZE);
         loader.ram.contains(range) && !loader.modules.iter().any(|module| module.range.overlaps(range))
@@ -66,7 +66,7 @@ pub fn start_others(loader: &Information, limit: usize) {
             log!("the processor with APIC id {apic_id} does not start");
             break;
         }
-        lock::add(cpu::boot(), cpu);
+        lock::add(cpu::numbered(0), cpu);
         cpu::add(cpu);
     }
 }
