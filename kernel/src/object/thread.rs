@@ -189,7 +189,8 @@ object! {
         /// Its selectors at an exit to 64-bit code,
         pub exit_cs: u64 = if task.supervisor { KERNEL_CS } else { USER_CS } as u64,
         pub exit_ss: u64 = if task.supervisor { KERNEL_SS } else { USER_SS } as u64,
-        /// and the flags with which SYSRET cannot resume it: in supervisor mode, those that all have.
+        /// and the flags with which SYSRET cannot resume it: in supervisor mode those that all
+        /// have.
         pub flags_need_iret: u64 = if task.supervisor { FLAGS_FIXED } else { FLAGS_NEED_IRET },
         /// It runs in any space that shows that half, which is its own task's.
         pub any_space: bool = task.is_shown(),

@@ -18,8 +18,9 @@ const WORDS: [(u32, usize); 7] =
 /// The leaf of XSAVE. Part 0: eax and edx are XCR0's valid bits, ebx is the size of the area for
 /// the components that are on in XCR0. The part of a component: eax is its size, ebx its offset.
 pub const XSAVE: u32 = 13;
-/// The leaf of the TSC's crystal: eax and ebx are denominator and numerator of TSC ticks to its own,
-/// ecx is its frequency in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf 15H).
+/// The leaf of the TSC's crystal: eax and ebx are denominator and numerator of TSC ticks to its
+/// own, ecx is its frequency in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf
+/// 15H).
 pub const CRYSTAL: u32 = 0x15;
 /// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a
 /// multiple of 256.
