@@ -187,6 +187,8 @@ boot
 NO_ROOT = "no boot module is named root"
 # Letters on a framebuffer of this width: the repetition of each pixel, the columns and lines of a letter and of its glyph.
 WIDTH, SCALE, LETTER, GLYPH = 1024, 2, (6, 10), (5, 8)
+# Letters side by side in the picture of all that the µ-kernel has.
+SIDE_BY_SIDE = 16
 
 
 def disc(place: Path) -> Path:
@@ -201,9 +203,14 @@ def disc(place: Path) -> Path:
 
 def letters(picture: Path) -> str:
     """The text on a framebuffer, recognised by the µ-kernel's own glyphs."""
-    source = (REPOSITORY / "kernel/src/arch/x86_64/screen.rs").read_text()
-    table = re.findall(r"0x([0-9a-f]{10})", source[source.index("const GLYPHS") :])
-    glyphs = {tuple(bytes.fromhex(glyph)): chr(ord(" ") + number) for number, glyph in enumerate(table)}
+    drawn = (REPOSITORY / "kernel/src/arch/x86_64/letters.txt").read_text().splitlines()
+
+    def columns_of(number: int) -> tuple[int, ...]:
+        top, left = number // SIDE_BY_SIDE * LETTER[1], number % SIDE_BY_SIDE * LETTER[0]
+        spots = [[drawn[top + y][left + x] for y in range(GLYPH[1])] for x in range(GLYPH[0])]
+        return tuple(sum((spot == "#") << y for y, spot in enumerate(column)) for column in spots)
+
+    glyphs = {columns_of(number): chr(ord(" ") + number) for number in range(95)}
     data = picture.read_bytes()
     found = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)
     assert found

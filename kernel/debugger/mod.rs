@@ -198,7 +198,7 @@ fn thread(word: &str) -> Option<Ref<Thread>> {
 /// Does what the kernel must not be able to do: a page fault of its own is a panic, and the
 /// debugger is there again.
 fn touch(how: &str, address: u64) -> Option<()> {
-    let below_stack = cpu::cpu().stack.get() - cpu::STACK as u64 - 1;
+    let below_stack = cpu::cpu().address.get() - cpu::STACK as u64 - 1;
     // SAFETY: none; that something stops it is what the user of the debugger wants to see.
     unsafe {
         match how {

@@ -30,7 +30,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     }
     cpuid::init();
     WORDS_GIVEN.set(switches(line));
-    screen::init(&loader.framebuffer, !loader.ram.overlaps(screen::TEXT));
+    screen::init(&loader);
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);
     }
@@ -48,7 +48,8 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         paging::finish_kernel_map(end);
     }
     MAPPED_END.set(end.max(BOOT_MAPPED));
-    screen::init_above_4_gb(&loader.framebuffer);
+    // Now a framebuffer above 4 GB can be mapped.
+    screen::init(&loader);
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
@@ -153,9 +154,9 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = clock::parameters();
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
-        | if cpu::boot().pcids.are_used() { FEATURE_PCID } else { 0 };
-    info.fpu_size = fpu::size() as u64;
-    info.fpu_mask = fpu::mask();
+        | if cpu::numbered(0).pcids.are_used() { FEATURE_PCID } else { 0 };
+    info.fpu_size = fpu::SIZE.get() as u64;
+    info.fpu_mask = fpu::MASK.get();
     info.rsdp = rsdp;
     info.pool_pages = POOL.root.limit.get();
     info.framebuffer = loader.framebuffer;

@@ -45,11 +45,11 @@ fn answers_agree_up_to_one_percent() {
 
 #[test]
 fn a_crystal_that_is_not_told_is_none() {
-    assert_eq!(of_crystal([2, 188, 25_500_000]), Some(2_397_000_000));
-    assert_eq!(of_crystal([0, 0, 0]), None);
-    assert_eq!(of_crystal([2, 188, 0]), None);
-    assert_eq!(of_crystal([0, 188, 24_000_000]), None);
-    assert_eq!(of_crystal([1, u32::MAX, u32::MAX]), None);
+    assert_eq!(of_crystal([2, 188, 25_500_000, 0]), Some(2_397_000_000));
+    assert_eq!(of_crystal([0, 0, 0, 0]), None);
+    assert_eq!(of_crystal([2, 188, 0, 0]), None);
+    assert_eq!(of_crystal([0, 188, 24_000_000, 0]), None);
+    assert_eq!(of_crystal([1, u32::MAX, u32::MAX, 0]), None);
 }
 
 #[test]

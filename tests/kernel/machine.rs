@@ -528,8 +528,7 @@ pub mod apic {
         core::iter::empty()
     }
 
-    pub fn mask(_: u32) {}
-    pub fn unmask(_: u32) {}
+    pub fn set_masked(_: u32, _: bool) {}
     pub fn end_of_interrupt() {}
     pub fn find(_: u64, _: &facts::Memory) {}
     pub fn calibrate() {}
@@ -559,6 +558,8 @@ pub mod cpuid {
         ConstantTsc,
     }
 
+    pub const XSAVE: u32 = 13;
+
     pub fn init() {}
     pub fn has(feature: Feature) -> bool {
         feature != Feature::Xsave
@@ -566,14 +567,8 @@ pub mod cpuid {
     pub fn physical_bits() -> u32 {
         keel_abi::fpage::HALF_SHIFT as u32
     }
-    pub fn xsave_components() -> u64 {
-        0
-    }
-    pub fn xsave_size() -> usize {
-        0
-    }
-    pub fn xsave_component(_: u32) -> [usize; 2] {
-        [0; 2]
+    pub fn leaf(_: u32, _: u32) -> [u32; 4] {
+        [0; 4]
     }
 }
 

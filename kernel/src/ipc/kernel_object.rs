@@ -153,7 +153,7 @@ pub fn message_interrupt(number: u64) {
 pub fn line_interrupt(number: u32) {
     let Some(source) = line(number as u64) else { return apic::end_of_interrupt() };
     if source.level.get() {
-        apic::mask(number);
+        apic::set_masked(number, true);
     }
     apic::end_of_interrupt();
     if source.in_service.replace(true) {
@@ -228,7 +228,7 @@ fn detach(source: Ref<KernelObject>) {
     if source.is_timer() {
         source.attached.get().iter().for_each(|thread| arm_timer(source, *thread, u64::MAX));
     } else if !source.is_message() {
-        apic::mask(source.line());
+        apic::set_masked(source.line(), true);
     }
     source.in_service.set(false);
     source.pending.set(false);
@@ -291,7 +291,7 @@ fn invoke_gsi(caller: Ref<Thread>, line: Ref<KernelObject>, operation: u64, argu
             line.pending.set(false);
             attach(line, caller);
             line.level.set(apic::configure(line.line(), argument, cpu::of(caller).apic_id));
-            apic::unmask(line.line());
+            apic::set_masked(line.line(), false);
         }
         OBJECT_UNBIND => detach(line),
         OBJECT_ACK => acknowledge(line),
@@ -313,7 +313,7 @@ fn acknowledge(line: Ref<KernelObject>) {
         line.in_service.set(true);
         fire(line);
     } else if line.level.get() && line.attached.get().is_some() {
-        apic::unmask(line.line());
+        apic::set_masked(line.line(), false);
     }
 }
 

@@ -6,7 +6,7 @@
 //! one, or for an alien thread a frame in memory that it shares with its chief, which is checked
 //! whenever it is used.
 
-use crate::arch::{cpu::cpu, fpu, tables::Mode};
+use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
 use crate::base::{Cell, Links, List, PhysAddr, Ref};
 use crate::ipc::{kernel_object::*, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
@@ -186,8 +186,12 @@ object! {
         pub half: PhysAddr = task.half(),
         /// It runs in supervisor mode.
         pub supervisor: bool = task.supervisor,
-        /// What that means at an exit.
-        pub mode: Mode = Mode::of(task.supervisor),
+        /// Its selectors at an exit to 64-bit code,
+        pub exit_cs: u64 = if task.supervisor { KERNEL_CS } else { USER_CS } as u64,
+        pub exit_ss: u64 = if task.supervisor { KERNEL_SS } else { USER_SS } as u64,
+        /// and the flags with which SYSRET cannot resume it: in supervisor mode those that all
+        /// have.
+        pub flags_need_iret: u64 = if task.supervisor { FLAGS_FIXED } else { FLAGS_NEED_IRET },
         /// It runs in any space that shows that half, which is its own task's.
         pub any_space: bool = task.is_shown(),
         /// Its task's number.

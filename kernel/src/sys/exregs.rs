@@ -174,7 +174,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
 /// copied, must be mapped, large enough and aligned to 64 bytes. Errors: Invalid, or no memory.
 fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     if mask & (EX_FPU_GET | EX_FPU_SET) != 0 {
-        let (address, size) = (record.fpu.get(), fpu::size() as u64);
+        let (address, size) = (record.fpu.get(), fpu::SIZE.get() as u64);
         Error::Invalid.when(address % 64 != 0 || record.fpu_size.get() < size)?;
         let buffer = umem::words(caller.task, VirtAddr::new(address), size, mask & EX_FPU_GET != 0)?;
         if mask & EX_FPU_GET != 0 {

@@ -67,7 +67,7 @@ pub(crate) fn backtrace() {
 /// other.
 fn stack() -> &'static [u64] {
     let here = regs::read_sp();
-    let own = cpu::recover().map_or(0, |cpu| cpu.stack.get());
+    let own = cpu::recover().map_or(0, |cpu| cpu.address.get());
     let stacks = [(own, cpu::STACK), (&raw const boot_stack_top as u64, cpu::BOOT_STACK)];
     let inside = |(top, size): &(u64, usize)| (top.wrapping_sub(*size as u64)..*top).contains(&here);
     let top = stacks.into_iter().find(inside).map_or(here, |(top, _)| top);

@@ -16,14 +16,6 @@ const ISA_IRQS: usize = 16;
 /// Where the BIOS keeps the root pointer.
 const BIOS_AREA: core::ops::Range<u64> = 0xe_0000..0x10_0000;
 
-/// An ISA line that is not where and how one expects it.
-#[derive(Clone, Copy)]
-struct Override {
-    pin: u8,
-    level: bool,
-    low: bool,
-}
-
 /// An I/O APIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IoApic {
@@ -33,6 +25,9 @@ pub struct IoApic {
     pub base: u32,
 }
 
+/// Whether a line is level triggered, and active low.
+type Mode = (bool, bool);
+
 /// What the MADT says.
 #[derive(Clone, Copy)]
 pub struct Madt {
@@ -40,15 +35,15 @@ pub struct Madt {
     pub io_apics: List<IoApic, IO_APICS>,
     /// Ids of the local APICs of the processors that can be used.
     pub processors: List<u32, { cpu::MAX }>,
-    /// The lines that are; any other has the pin of its number, edge triggered, active high.
-    isa: [Option<Override>; ISA_IRQS],
+    /// The pin and the mode of the ISA lines that are not where and how one expects them; any other
+    /// has the pin of its number, edge triggered, active high.
+    isa: [Option<(u8, Mode)>; ISA_IRQS],
 }
 
 impl Madt {
     /// A PC without a table.
-    pub const fn none() -> Madt {
-        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa: [None; ISA_IRQS] }
-    }
+    pub const NONE: Madt =
+        Madt { io_apics: List::empty(IO_APIC_DEFAULT), processors: List::empty(0), isa: [None; ISA_IRQS] };
 
     /// A processor; those beyond the most that are used are left out, and one that is named twice
     /// is one.
@@ -68,7 +63,7 @@ impl Madt {
 
     /// The pin of a line, counted through all I/O APICs.
     pub fn pin(&self, line: u32) -> u32 {
-        self.isa.get(line as usize).copied().flatten().map_or(line, |isa| isa.pin as u32)
+        self.isa.get(line as usize).copied().flatten().map_or(line, |(pin, _)| pin as u32)
     }
 
     /// Whether a line has its pin for itself: an ISA line that was moved takes the pin of another.
@@ -76,9 +71,9 @@ impl Madt {
         self.pin(line) != line || !(0..ISA_IRQS as u32).any(|other| other != line && self.pin(other) == line)
     }
 
-    /// Whether a line is level triggered, and active low.
-    pub fn mode(&self, line: u32) -> (bool, bool) {
-        self.isa.get(line as usize).map_or((true, true), |isa| isa.map_or((false, false), |isa| (isa.level, isa.low)))
+    /// The mode of a line.
+    pub fn mode(&self, line: u32) -> Mode {
+        self.isa.get(line as usize).map_or((true, true), |isa| isa.map_or((false, false), |(_, mode)| mode))
     }
 }
 
@@ -99,7 +94,7 @@ pub fn find_rsdp() -> u64 {
 
 /// Reads the MADT that the root pointer leads to.
 pub fn madt(rsdp: u64) -> Madt {
-    acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::none()).or_default()
+    acpi::find_map(rsdp, b"APIC", &mut bytes, parse_madt).unwrap_or(Madt::NONE).or_default()
 }
 
 /// Whether a device can have its registers in the page at an address that a table names: one that
@@ -118,7 +113,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     const X2_ALL: u64 = u32::MAX as u64;
     const IO_APIC: u8 = 1;
     const OVERRIDE: u8 = 2;
-    let mut madt = Madt::none();
+    let mut madt = Madt::NONE;
     let mut at = 44;
     while at + 2 <= table.len() {
         let (kind, length) = (table[at], table[at + 1] as usize);
@@ -137,8 +132,7 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
             }
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_IRQS => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
-                let (level, low) = (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3);
-                madt.isa[entry[3] as usize] = Some(Override { pin, level, low });
+                madt.isa[entry[3] as usize] = Some((pin, (entry[8] >> 2 & 3 == 3, entry[8] & 3 == 3)));
             }
             _ => {}
         }

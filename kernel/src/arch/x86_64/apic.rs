@@ -6,7 +6,7 @@
 //! whose registers are model-specific ones, where firmware has locked that mode or a processor's id
 //! is too large for xAPIC.
 
-use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging};
+use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging, tables::VECTOR_INT80};
 use super::{frequency, frequency::Reference, print::log, regs::*, x2apic::*};
 use crate::base::{facts, facts::Memory, facts::Word, Cell, Global, PhysAddr};
 use core::arch::asm;
@@ -18,12 +18,13 @@ pub const TIMER_VECTOR: u64 = 0xf0;
 pub const KICK_VECTOR: u64 = 0xf1;
 /// Vector of spurious interrupts, which want no end-of-interrupt.
 pub const SPURIOUS_VECTOR: u64 = 0xff;
-/// Vector of interrupt line 0; the others follow, leaving out `int 0x80`.
-const GSI_VECTOR: u64 = 0x30;
+/// Vector of interrupt line 0; the others follow, up to `int 0x80`.
+pub const GSI_VECTOR: u64 = 0x30;
 /// Lines that have vectors.
-const MAX_GSIS: u64 = 0x80 - GSI_VECTOR;
-/// Vector of the first message-signalled interrupt.
-const MSI_VECTOR: u64 = 0x90;
+const MAX_GSIS: u64 = VECTOR_INT80 - GSI_VECTOR;
+/// Vector of the first message-signalled interrupt, and the one after the last.
+pub const MSI_VECTOR: u64 = 0x90;
+pub const MSI_END: u64 = MSI_VECTOR + MSI_VECTORS;
 /// Message-signalled interrupts of each processor.
 pub const MSI_VECTORS: u64 = 64;
 /// The first register in x2APIC mode; they are in the order of their addresses in xAPIC mode, 16
@@ -63,46 +64,33 @@ mod io {
     pub const ABSENT: u32 = u32::MAX;
 }
 
-/// Where a line is configured: an I/O APIC, and the lower of two registers. Address 0: no line.
-#[derive(Clone, Copy)]
-struct Place {
-    address: u64,
-    register: u32,
-}
+/// Where a line is configured: the address of an I/O APIC, and the lower of two registers. Address
+/// 0: no line.
+type Place = (u64, u32);
 
-const NOWHERE: Place = Place { address: 0, register: 0 };
-
-object! {
-    struct State const () {
-        /// Where the registers are, or 0 in x2APIC mode.
-        local: Cell<u64> = Cell::new(0),
-        places: [Cell<Place>; MAX_GSIS as usize] = [const { Cell::new(NOWHERE) }; MAX_GSIS as usize],
-        /// I/O APICs that are used.
-        io: [Cell<u64>; acpi::IO_APICS] = [const { Cell::new(0) }; acpi::IO_APICS],
-        hz: Cell<u64> = Cell::new(0),
-        madt: Cell<Madt> = Cell::new(Madt::none()),
-    }
-}
-
-static STATE: Global<State> = Global::new(State::new());
+/// Where the local APICs' registers are, or 0 in x2APIC mode; ticks of their timers in a second.
+static LOCAL: Global<Cell<u64>> = Global::new(Cell::new(0));
+static TIMER_HZ: Global<Cell<u64>> = Global::new(Cell::new(0));
+static MADT: Global<Cell<Madt>> = Global::new(Cell::new(Madt::NONE));
+/// The I/O APICs that are used, and where each line is configured.
+static IO_APICS: Global<[Cell<u64>; acpi::IO_APICS]> = Global::new([const { Cell::new(0) }; acpi::IO_APICS]);
+static PLACES: Global<[Cell<Place>; MAX_GSIS as usize]> = Global::new([const { Cell::new((0, 0)) }; MAX_GSIS as usize]);
 
 fn read_local(register: u64) -> u32 {
-    // SAFETY: the local APIC's page, mapped uncached, or its register in x2APIC mode.
-    unsafe {
-        match STATE.local.get() {
-            0 => rdmsr(x2(register)) as u32,
-            page => direct(PhysAddr::new(page + register)).cast::<u32>().read_volatile(),
-        }
+    match LOCAL.get() {
+        // SAFETY: the local APIC's register in x2APIC mode.
+        0 => unsafe { rdmsr(x2(register)) as u32 },
+        // SAFETY: the local APIC's page, mapped uncached.
+        page => unsafe { direct(PhysAddr::new(page + register)).cast::<u32>().read_volatile() },
     }
 }
 
 fn write_local(register: u64, value: u32) {
-    // SAFETY: as above.
-    unsafe {
-        match STATE.local.get() {
-            0 => wrmsr(x2(register), value as u64),
-            page => direct(PhysAddr::new(page + register)).cast::<u32>().write_volatile(value),
-        }
+    match LOCAL.get() {
+        // SAFETY: as above.
+        0 => unsafe { wrmsr(x2(register), value as u64) },
+        // SAFETY: as above.
+        page => unsafe { direct(PhysAddr::new(page + register)).cast::<u32>().write_volatile(value) },
     }
 }
 
@@ -111,41 +99,30 @@ const fn x2(register: u64) -> u32 {
     X2_MSR + (register >> 4) as u32
 }
 
-fn read_io(io: u64, register: u32) -> u32 {
-    // SAFETY: an I/O APIC's page, mapped uncached: index at 0, data at 16.
-    unsafe {
-        direct(PhysAddr::new(io)).cast::<u32>().write_volatile(register);
-        direct(PhysAddr::new(io + 16)).cast::<u32>().read_volatile()
-    }
-}
-
-fn write_io(io: u64, register: u32, value: u32) {
-    // SAFETY: as above.
-    unsafe {
-        direct(PhysAddr::new(io)).cast::<u32>().write_volatile(register);
-        direct(PhysAddr::new(io + 16)).cast::<u32>().write_volatile(value);
-    }
+/// Selects a register of an I/O APIC, by the word at 0: where its content is, at 16.
+fn select_io(io: u64, register: u32) -> *mut u32 {
+    let index = direct(PhysAddr::new(io)).cast::<u32>();
+    // SAFETY: an I/O APIC's page, mapped uncached.
+    unsafe { index.write_volatile(register) };
+    index.wrapping_add(4)
 }
 
 /// Silences the old controllers, finds the APICs, and decides on the local ones' mode. `ram` is
 /// where none of them is.
 pub fn find(rsdp: u64, ram: &Memory) {
-    // SAFETY: the interrupt controllers are the kernel's; 0x21 and 0xa1 mask all lines of the old
-    // ones.
-    unsafe {
-        outb(0x21, 0xff);
-        outb(0xa1, 0xff);
+    for mask in [0x21, 0xa1] {
+        // SAFETY: the interrupt controllers are the kernel's; this masks all lines of the old ones.
+        unsafe { outb(mask, 0xff) };
     }
     let madt = acpi::madt(rsdp);
-    STATE.madt.set(madt);
+    MADT.set(madt);
     as_firmware_leaves();
     if !needs_x2(&madt) {
-        STATE.local.set(registers());
+        LOCAL.set(registers());
         // SAFETY: device registers.
-        unsafe { paging::make_uncached(PhysAddr::new(STATE.local.get())) };
+        unsafe { paging::make_uncached(PhysAddr::new(LOCAL.get())) };
     }
     set_mode();
-    let mut pins = [NOWHERE; MAX_GSIS as usize];
     for (number, io) in madt.io_apics.iter().enumerate() {
         if !acpi::can_be_registers(io.address, ram) {
             log!("there is no I/O APIC at {:#x}, which ACPI's table names", io.address);
@@ -153,19 +130,16 @@ pub fn find(rsdp: u64, ram: &Memory) {
         }
         // SAFETY: device registers, by the table and as the address is not RAM's.
         unsafe { paging::make_uncached(PhysAddr::new(io.address)) };
-        STATE.io[number].set(io.address);
-        let version = read_io(io.address, io::VERSION);
+        IO_APICS[number].set(io.address);
+        // SAFETY: as above.
+        let version = unsafe { select_io(io.address, io::VERSION).read_volatile() };
         let count = if version == io::ABSENT { 0 } else { (version >> 16 & 0xff) + 1 };
         for pin in 0..count {
-            let place = Place { address: io.address, register: io::ENTRY + 2 * pin };
+            let place = (io.address, io::ENTRY + 2 * pin);
             write_entry(place, io::MASKED, 0);
-            if let Some(free) = io.base.checked_add(pin).and_then(|line| pins.get_mut(line as usize)) {
-                *free = place;
-            }
+            let is_here = |line: &u32| io.base.checked_add(pin) == Some(madt.pin(*line)) && madt.owns_pin(*line);
+            (0..MAX_GSIS as u32).filter(is_here).for_each(|line| PLACES[line as usize].set(place));
         }
-    }
-    for (line, place) in STATE.places.iter().enumerate().filter(|(line, _)| madt.owns_pin(*line as u32)) {
-        place.set(pins.get(madt.pin(line as u32) as usize).copied().unwrap_or(NOWHERE));
     }
 }
 
@@ -202,7 +176,7 @@ fn needs_x2(madt: &Madt) -> bool {
 
 /// Brings this processor's local APIC to the mode that all use.
 fn set_mode() {
-    change_mode(if STATE.local.get() == 0 { ON | X2 } else { ON });
+    change_mode(if LOCAL.get() == 0 { ON | X2 } else { ON });
 }
 
 fn change_mode(mode: u64) {
@@ -224,8 +198,7 @@ pub fn calibrate() {
     let count = || (u32::MAX - read_local(local::TIMER_NOW)) as u64;
     let timer = frequency::measure(&tsc, &rdtsc, &count).filter(|hz| *hz != 0);
     write_local(local::TIMER_COUNT, 0);
-    let Some(hz) = timer else { panic!("the local APIC's timer does not count") };
-    STATE.hz.set(hz);
+    TIMER_HZ.set(timer.expect("the local APIC's timer does not count"));
 }
 
 /// Starts this processor's local APIC; its timer has no time set yet.
@@ -243,18 +216,18 @@ pub fn init_local() {
 
 /// This processor's local APIC's id.
 pub fn own_id() -> u32 {
-    read_local(local::ID) >> if STATE.local.get() == 0 { 0 } else { 24 }
+    read_local(local::ID) >> if LOCAL.get() == 0 { 0 } else { 24 }
 }
 
 /// Ids of the local APICs that the firmware names and that can be reached.
 pub fn processors() -> impl Iterator<Item = u32> {
-    let processors = STATE.madt.get().processors;
-    let last = if STATE.local.get() == 0 { u32::MAX } else { LAST_SHORT_ID };
+    let processors = MADT.get().processors;
+    let last = if LOCAL.get() == 0 { u32::MAX } else { LAST_SHORT_ID };
     (0..processors.len()).map(move |number| processors[number]).filter(move |id| *id <= last)
 }
 
 fn command(target: u32, command: u32) {
-    if STATE.local.get() == 0 {
+    if LOCAL.get() == 0 {
         // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before
         // must be seen by whom it interrupts (Intel SDM volume 3, 11.12.3).
         unsafe {
@@ -287,26 +260,24 @@ pub fn start(target: u32, page: u64) {
     const INIT_NS: u64 = 10_000_000;
     const STARTUP_NS: u64 = 200_000;
     stop(target);
-    clock::wait(INIT_NS);
+    clock::wait_for(INIT_NS, || false);
     for _ in 0..2 {
         command(target, local::STARTUP | (page >> 12) as u32);
-        clock::wait(STARTUP_NS);
+        clock::wait_for(STARTUP_NS, || false);
     }
 }
 
-fn write_entry(place: Place, low: u32, high: u32) {
-    write_io(place.address, place.register + 1, high);
-    write_io(place.address, place.register, low);
+fn write_entry((address, register): Place, low: u32, high: u32) {
+    // SAFETY: an I/O APIC's page, mapped uncached.
+    unsafe {
+        select_io(address, register + 1).write_volatile(high);
+        select_io(address, register).write_volatile(low);
+    }
 }
 
 /// Whether a line exists: it has a pin, and no other line was moved to that pin.
 pub fn has_gsi(line: u64) -> bool {
-    STATE.places.get(line as usize).is_some_and(|place| place.get().address != 0)
-}
-
-/// The line of a vector.
-pub fn gsi_of(vector: u64) -> Option<u32> {
-    (GSI_VECTOR..GSI_VECTOR + MAX_GSIS).contains(&vector).then(|| (vector - GSI_VECTOR) as u32)
+    PLACES.get(line as usize).is_some_and(|place| place.get().0 != 0)
 }
 
 /// Sets up a line that exists to go to a processor's local APIC, masked; to another one's where
@@ -315,30 +286,21 @@ pub fn configure(line: u32, mode: u64, target: u32) -> bool {
     let (level, low) = match mode {
         IRQ_MODE_EDGE => (false, false),
         IRQ_MODE_LEVEL => (true, true),
-        _ => STATE.madt.get().mode(line),
+        _ => MADT.get().mode(line),
     };
     let bits = if level { io::LEVEL } else { 0 } | if low { io::ACTIVE_LOW } else { 0 };
     let mut targets = [target].into_iter().chain(cpu::all().map(|cpu| cpu.apic_id));
     let target = targets.find(|id| *id <= LAST_SHORT_ID).unwrap_or(0);
-    write_entry(place(line), io::MASKED | bits | (GSI_VECTOR as u32 + line), target << 24);
+    write_entry(PLACES[line as usize].get(), io::MASKED | bits | (GSI_VECTOR as u32 + line), target << 24);
     level
 }
 
-/// Where a line that exists is configured.
-fn place(line: u32) -> Place {
-    STATE.places[line as usize].get()
-}
-
-/// Masks a line.
-pub fn mask(line: u32) {
-    let Place { address, register } = place(line);
-    write_io(address, register, read_io(address, register) | io::MASKED);
-}
-
-/// Unmasks a line that was configured.
-pub fn unmask(line: u32) {
-    let Place { address, register } = place(line);
-    write_io(address, register, read_io(address, register) & !io::MASKED);
+/// Masks a line that exists and was configured, or unmasks it.
+pub fn set_masked(line: u32, masked: bool) {
+    let (address, register) = PLACES[line as usize].get();
+    let low = select_io(address, register);
+    // SAFETY: an I/O APIC's page, mapped uncached.
+    unsafe { low.write_volatile(low.read_volatile() & !io::MASKED | if masked { io::MASKED } else { 0 }) };
 }
 
 /// Tells the local APIC that the interrupt was taken.
@@ -350,13 +312,8 @@ pub fn end_of_interrupt() {
 #[inline(never)]
 pub fn set_timer(time: u64) {
     let ns = time.saturating_sub(clock::now()).min(crate::debugger::LONGEST_TIMER_NS);
-    let count = (ns * STATE.hz.get() / clock::NS_PER_S + 1).min(u32::MAX as u64) as u32;
+    let count = (ns * TIMER_HZ.get() / clock::NS_PER_S + 1).min(u32::MAX as u64) as u32;
     write_local(local::TIMER_COUNT, count);
-}
-
-/// Number of the message-signalled interrupt with a vector.
-pub fn msi_of(vector: u64) -> Option<u64> {
-    vector.checked_sub(MSI_VECTOR).filter(|number| *number < MSI_VECTORS)
 }
 
 /// Where a device writes what to raise message-signalled interrupt `number` of a processor (Intel
@@ -367,6 +324,6 @@ pub fn message(target: u32, number: u64) -> Option<(u64, u64)> {
 
 /// The pages with the controllers' registers.
 pub fn register_pages() -> impl Iterator<Item = Range> {
-    let addresses = STATE.io.iter().map(Cell::get).filter(|address| *address != 0);
+    let addresses = IO_APICS.iter().map(Cell::get).filter(|address| *address != 0);
     addresses.chain([registers()]).map(|address| Range::new(address, address + PAGE_SIZE))
 }

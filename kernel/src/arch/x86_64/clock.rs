@@ -8,37 +8,36 @@ use crate::base::{Cell, Global};
 const SHIFT: u64 = 24;
 pub const NS_PER_S: u64 = 1_000_000_000;
 
-/// What the TSC was when kernel time began, its frequency, and the multiplier.
-static BASE: Global<Cell<u64>> = Global::new(Cell::new(0));
-static HZ: Global<Cell<u64>> = Global::new(Cell::new(0));
-static MULT: Global<Cell<u64>> = Global::new(Cell::new(0));
+/// The TSC's frequency, what it was when kernel time began, the multiplier, and the shift.
+static PARAMETERS: Global<Cell<(u64, u64, u64, u64)>> = Global::new(Cell::new((0, 0, 0, SHIFT)));
 
 /// Begins kernel time now.
 pub fn init(hz: u64) {
-    HZ.set(hz);
-    MULT.set((NS_PER_S << SHIFT) / hz);
-    BASE.set(rdtsc());
+    PARAMETERS.set((hz, rdtsc(), (NS_PER_S << SHIFT) / hz, SHIFT));
 }
 
 /// Kernel time in ns.
 pub fn now() -> u64 {
-    ticks_to_ns(rdtsc() - BASE.get())
+    let (_, base, ..) = parameters();
+    ticks_to_ns(rdtsc() - base)
 }
 
-/// Waits that many ns.
-pub fn wait(ns: u64) {
+/// Waits until something is so, that many ns at most: whether it is.
+pub fn wait_for(ns: u64, is_so: impl Fn() -> bool) -> bool {
     let end = now() + ns;
-    while now() < end {
+    while !is_so() && now() < end {
         core::hint::spin_loop();
     }
+    is_so()
 }
 
 /// Converts TSC ticks to ns.
 pub fn ticks_to_ns(ticks: u64) -> u64 {
-    ((ticks as u128 * MULT.get() as u128) >> SHIFT) as u64
+    let (_, _, mult, _) = parameters();
+    ((ticks as u128 * mult as u128) >> SHIFT) as u64
 }
 
 /// Frequency, base, multiplier and shift, for the KIP.
 pub fn parameters() -> (u64, u64, u64, u64) {
-    (HZ.get(), BASE.get(), MULT.get(), SHIFT)
+    PARAMETERS.get()
 }

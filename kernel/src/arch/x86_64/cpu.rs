@@ -6,30 +6,30 @@ use crate::percpu::deadlines::{Deadline, Deadlines};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids, runqueue::RunQueue, runqueue::NOBODY};
 use crate::{base::*, object::thread::*};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use core::{arch::asm, ptr::null_mut};
+use core::{arch::asm, mem::offset_of, ptr::null_mut};
 use keel_abi::Id;
 
 object! {
-    /// The first fields are used by entry.s, by their offsets.
+    /// The first fields are above the kernel stack, which is below this structure.
     #[repr(C)]
     pub struct Cpu const (index: u8, apic_id: u32) {
-        /// Its own address.
-        pub address: Cell<u64> = Cell::new(0),
-        /// The user's stack pointer for a moment.
-        pub scratch: Cell<u64> = Cell::new(0),
-        /// Top of the kernel stack. The `ENTRY_WORDS` words above take what the hardware and the
-        /// first instructions push at an exception or interrupt.
-        pub stack: Cell<u64> = Cell::new(0),
-        /// Checked words to leave with.
+        /// What the first instructions and the hardware push at an exception or interrupt: a word,
+        /// vector, error code,
+        pub entry_words: [Cell<u64>; 3] = [const { Cell::new(0) }; 3],
+        /// and five words in the order of IRET, which are also the checked words to leave with.
         pub exit_ip: Cell<u64> = Cell::new(0),
         /// See exit_ip.
         pub exit_cs: Cell<u64> = Cell::new(0),
         /// See exit_ip.
-        pub exit_ss: Cell<u64> = Cell::new(0),
-        /// See exit_ip.
         pub exit_flags: Cell<u64> = Cell::new(0),
         /// See exit_ip.
         pub exit_sp: Cell<u64> = Cell::new(0),
+        /// See exit_ip.
+        pub exit_ss: Cell<u64> = Cell::new(0),
+        /// Its own address, the top of the kernel stack.
+        pub address: Cell<u64> = Cell::new(0),
+        /// The user's stack pointer for a moment.
+        pub scratch: Cell<u64> = Cell::new(0),
         /// Whether sysret may be used.
         pub exit_sysret: Cell<u64> = Cell::new(0),
         /// In the debug build, TSC ticks: the fast path of the next SYSCALL takes that
@@ -116,9 +116,6 @@ pub const STACK: usize = 32 << 10;
 /// Bytes of the stack that boot runs on: copies of the memory map take most of it, some 42 KB.
 pub const BOOT_STACK: usize = 64 << 10;
 
-/// Words above the top of the kernel stack: vector, error code, ip, cs, flags, sp, ss, and one.
-const ENTRY_WORDS: u64 = 8;
-
 /// A processor's memory. The page below its stack is not mapped.
 #[repr(C)]
 pub struct Processor {
@@ -142,7 +139,6 @@ pub unsafe fn create(memory: *mut Processor, index: u8, apic_id: u32) -> &'stati
         &(*memory).cpu
     };
     cpu.address.set(cpu as *const _ as u64);
-    cpu.stack.set(memory as u64 + STACK as u64 - 8 * ENTRY_WORDS);
     cpu
 }
 
@@ -163,12 +159,6 @@ pub fn all() -> impl Iterator<Item = &'static Cpu> {
     ALL[..count() as usize].iter().map(|cpu| unsafe { &*cpu.load(Ordering::Acquire) })
 }
 
-/// The boot processor.
-pub fn boot() -> &'static Cpu {
-    // SAFETY: as in `all`; it was added first.
-    unsafe { &*ALL[0].load(Ordering::Relaxed) }
-}
-
 /// The processor of a thread.
 pub fn of(thread: Ref<Thread>) -> &'static Cpu {
     numbered(thread.cpu.get())
@@ -183,9 +173,10 @@ pub fn numbered(index: u8) -> &'static Cpu {
 /// This processor's structure.
 pub fn cpu() -> &'static Cpu {
     let address: *const Cpu;
-    // SAFETY: gs points to the structure from `tables::init` on, and its first word is its address.
+    // SAFETY: gs points to the structure from `tables::init` on, which has its own address.
     unsafe {
-        asm!("mov {}, gs:[0]", out(reg) address, options(pure, nomem, nostack, preserves_flags));
+        asm!("mov {}, gs:[{}]", out(reg) address, const offset_of!(Cpu, address),
+            options(pure, nomem, nostack, preserves_flags));
         &*address
     }
 }
@@ -200,11 +191,6 @@ pub fn recover() -> Option<&'static Cpu> {
 }
 
 impl Cpu {
-    /// Where the stack begins at an exception or interrupt from user mode.
-    pub fn entry_stack(&self) -> u64 {
-        self.stack.get() + 8 * ENTRY_WORDS
-    }
-
     /// The thread that came into the kernel here, if what it came for is to be served. While it
     /// waited for the locks, another processor may have deleted it, or given it another ip: then it
     /// is there already, and never made the call (or fault) that came before.

@@ -15,6 +15,13 @@ const EDX: usize = 3;
 /// The leaves and registers that are looked at.
 const WORDS: [(u32, usize); 7] =
     [(1, ECX), (7, EBX), (7, ECX), (0x8000_0001, EDX), (0x8000_0007, EDX), (7, EDX), (0x8000_0008, EAX)];
+/// The leaf of XSAVE. Part 0: eax and edx are XCR0's valid bits, ebx is the size of the area for
+/// the components that are on in XCR0. The part of a component: eax is its size, ebx its offset.
+pub const XSAVE: u32 = 13;
+/// The leaf of the TSC's crystal: eax and ebx are denominator and numerator of TSC ticks to its
+/// own, ecx is its frequency in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf
+/// 15H).
+pub const CRYSTAL: u32 = 0x15;
 /// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a
 /// multiple of 256.
 const HYPERVISOR: u32 = 0x4000_0000;
@@ -52,17 +59,17 @@ pub enum Feature {
     ArchCapabilities = 5 * 32 + 29,
 }
 
-/// eax to edx of a leaf, zero where it is not offered.
-fn leaf(number: u32) -> [u32; 4] {
+/// eax to edx of a leaf or of one of its parts, zero where the leaf is not offered.
+pub fn leaf(number: u32, part: u32) -> [u32; 4] {
     // SAFETY: every 64-bit processor has CPUID.
     // The first leaf of a group of at most 256 tells the last one.
-    let (last, leaf) = unsafe { (__cpuid(number & !0xff).eax, __cpuid_count(number, 0)) };
+    let (last, leaf) = unsafe { (__cpuid(number & !0xff).eax, __cpuid_count(number, part)) };
     [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx].map(|register| if number <= last { register } else { 0 })
 }
 
 /// Looks, once for all processors.
 pub fn init() {
-    WORDS.iter().zip(FOUND.iter()).for_each(|((number, register), word)| word.set(leaf(*number)[*register]));
+    WORDS.iter().zip(FOUND.iter()).for_each(|((number, register), word)| word.set(leaf(*number, 0)[*register]));
 }
 
 /// Whether the processor has it.
@@ -79,40 +86,15 @@ pub fn physical_bits() -> u32 {
     }
 }
 
-/// TSC ticks as a fraction of a crystal's, denominator and numerator, and the crystal's frequency
-/// in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf 15H).
-pub fn tsc_of_crystal() -> [u32; 3] {
-    let [denominator, numerator, crystal, _] = leaf(0x15);
-    [denominator, numerator, crystal]
-}
-
 /// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), 0 if it
 /// does not; `None` without a hypervisor.
 pub fn hypervisor_tsc_khz() -> Option<u32> {
-    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR + 0x10)[EAX])
+    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR + 0x10, 0)[EAX])
 }
 
 /// The features of KVM's own, or 0 (Linux, Documentation/virt/kvm/x86/cpuid.rst).
 pub fn kvm_features() -> u32 {
     let name = [b"KVMK", b"VMKV", b"M\0\0\0"].map(|part| u32::from_le_bytes(*part));
     let mut bases = HYPERVISORS.step_by(0x100).filter(|_| has(Feature::Hypervisor));
-    bases.find(|base| leaf(*base)[EBX..] == name).map_or(0, |base| leaf(base + 1)[EAX])
-}
-
-/// State components that XSAVE can save (XCR0's valid bits), where it is there.
-pub fn xsave_components() -> u64 {
-    let [low, _, _, high] = leaf(13);
-    (high as u64) << 32 | low as u64
-}
-
-/// Bytes of the XSAVE area for the components that are on in XCR0.
-pub fn xsave_size() -> usize {
-    leaf(13)[EBX] as usize
-}
-
-/// Offset and bytes of a component in the XSAVE area, where it is offered.
-pub fn xsave_component(number: u32) -> [usize; 2] {
-    // SAFETY: every processor with XSAVE has the leaf.
-    let found = unsafe { __cpuid_count(13, number) };
-    [found.ebx as usize, found.eax as usize]
+    bases.find(|base| leaf(*base, 0)[EBX..] == name).map_or(0, |base| leaf(base + 1, 0)[EAX])
 }

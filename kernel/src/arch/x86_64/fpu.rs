@@ -47,25 +47,26 @@ object! {
 }
 
 /// Components of a state, and its bytes.
-static MASK: Global<Cell<u64>> = Global::new(Cell::new(3));
-static SIZE: Global<Cell<usize>> = Global::new(Cell::new(MIN_SIZE));
+pub static MASK: Global<Cell<u64>> = Global::new(Cell::new(3));
+pub static SIZE: Global<Cell<usize>> = Global::new(Cell::new(MIN_SIZE));
 
 /// Chooses the components that are used; on each processor. Panics where the processor does not do
 /// what CPUID says of it: a state that is larger than its place would overwrite another's.
 pub fn init(cpu: &Cpu) {
     trap(cpu, true);
     if cpuid::has(Feature::Xsave) {
-        let mask = cpuid::xsave_components() & COMPONENTS;
+        let mask = cpuid::leaf(cpuid::XSAVE, 0)[0] as u64 & COMPONENTS;
         // SAFETY: OSXSAVE is on and the components are offered.
         let on = unsafe {
             _xsetbv(_XCR_XFEATURE_ENABLED_MASK, mask);
             _xgetbv(_XCR_XFEATURE_ENABLED_MASK)
         };
         assert!(on == mask, "the FPU has components {on:#x} on after {mask:#x} were switched on");
-        let told = cpuid::xsave_size();
-        let size = area(mask, told, cpuid::xsave_component(AVX));
+        let [avx, offset, ..] = cpuid::leaf(cpuid::XSAVE, AVX).map(|word| word as usize);
+        let told = cpuid::leaf(cpuid::XSAVE, 0)[1] as usize;
+        let size = area(mask, told, [offset, avx]);
         let size = size.unwrap_or_else(|| panic!("CPUID says that an FPU state takes {told} bytes"));
-        let same = cpu.index == 0 || (mask, size) == (self::mask(), self::size());
+        let same = cpu.index == 0 || (mask, size) == (MASK.get(), SIZE.get());
         assert!(same, "the processors' FPUs are not the same");
         MASK.set(mask);
         SIZE.set(size);
@@ -80,20 +81,10 @@ fn area(mask: u64, told: usize, [offset, size]: [usize; 2]) -> Option<usize> {
     (bytes <= MAX_SIZE).then_some(bytes)
 }
 
-/// Bytes of a state.
-pub fn size() -> usize {
-    SIZE.get()
-}
-
-/// Components of a state.
-pub fn mask() -> u64 {
-    MASK.get()
-}
-
 impl State {
     /// The words that are used.
     fn words(&self) -> &[Word] {
-        &self.words[..size() / 8]
+        &self.words[..SIZE.get() / 8]
     }
 
     /// Becomes the initial state.
@@ -109,7 +100,7 @@ impl State {
         // `save` or checked by `copy_in`.
         unsafe {
             if cpuid::has(Feature::Xsave) {
-                asm!("xrstor64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
+                asm!("xrstor64 [{}]", in(reg) address, in("eax") MASK.get() as u32, in("edx") 0, options(nostack));
             } else {
                 asm!("fxrstor64 [{}]", in(reg) address, options(nostack));
             }
@@ -126,10 +117,10 @@ fn save(words: &[Word]) {
     // SAFETY: the area is large enough and aligned; TS is clear.
     unsafe {
         if cpuid::has(Feature::Xsave) {
-            asm!("xsave64 [{}]", in(reg) address, in("eax") mask() as u32, in("edx") 0, options(nostack));
+            asm!("xsave64 [{}]", in(reg) address, in("eax") MASK.get() as u32, in("edx") 0, options(nostack));
         } else {
             asm!("fxsave64 [{}]", in(reg) address, options(nostack));
-            words.get(HEADER).iter().for_each(|word| word.set(mask()));
+            words.get(HEADER).iter().for_each(|word| word.set(MASK.get()));
         }
     }
 }
@@ -186,8 +177,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     if let Some(state) = thread.fpu.get() {
         return Ok(state);
     }
-    let memory = POOL.take(thread.task.account, size(), Kind::Fpu)?.cast::<State>();
-    // SAFETY: fresh memory, aligned to the power of two above its size. Only `size()` bytes of a
+    let memory = POOL.take(thread.task.account, SIZE.get(), Kind::Fpu)?.cast::<State>();
+    // SAFETY: fresh memory, aligned to the power of two above its size. Only `SIZE` bytes of a
     // State are ever used by the processor; the pool's class is at least that.
     let state = unsafe { Ref::new(memory) };
     state.reset();
@@ -212,7 +203,11 @@ pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     if is_here(thread) {
         let to = if tail.is_empty() { head } else { &state.words };
         to[HEADER..HEADER + HEADER_WORDS].iter().for_each(|word| word.set(0));
-        with_fpu(|| save(to));
+        // Whoever runs finds the FPU on or off as it was.
+        let (cpu, off) = (cpu(), cpu().fpu_off.get());
+        trap(cpu, false);
+        save(to);
+        trap(cpu, off);
     } else if cpuid::has(Feature::Xsave) && state.words[HEADER].get() == 0 {
         // All components are initial, whatever is left of them in memory.
         let mxcsr = state.words[MXCSR.0].get();
@@ -236,7 +231,7 @@ pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Er
     }
     let (components, mxcsr) = (head[HEADER].get(), head[MXCSR.0].get());
     let reserved = head[HEADER + 1..DATA].iter().fold(0, |all, word| all | word.get());
-    Error::Invalid.when(components & !mask() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0)?;
+    Error::Invalid.when(components & !MASK.get() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0)?;
     let state = state_of(thread)?;
     forget_registers(thread);
     copy_slice(&head[..HEADER], state.words());
@@ -272,15 +267,6 @@ fn forget_registers(thread: Ref<Thread>) {
         cpu().fpu_owner.set(None);
         trap(cpu(), true);
     }
-}
-
-/// Works on the registers, whoever runs.
-fn with_fpu(work: impl FnOnce()) {
-    let cpu = cpu();
-    let off = cpu.fpu_off.get();
-    trap(cpu, false);
-    work();
-    trap(cpu, off);
 }
 
 /// Frees a thread's states.

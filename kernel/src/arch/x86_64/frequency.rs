@@ -48,9 +48,8 @@ fn plausible(hz: u128) -> Option<u64> {
     u64::try_from(hz).ok().filter(|hz| (SLOWEST..=FASTEST).contains(hz))
 }
 
-/// From a crystal (CPUID leaf 15H): denominator and numerator of TSC ticks to its own, and its
-/// frequency, 0 if unknown.
-pub fn of_crystal([denominator, numerator, crystal]: [u32; 3]) -> Option<u64> {
+/// From a crystal, by CPUID's leaf of it.
+pub fn of_crystal([denominator, numerator, crystal, _]: [u32; 4]) -> Option<u64> {
     plausible((crystal as u128 * numerator as u128).checked_div(denominator as u128)?)
 }
 

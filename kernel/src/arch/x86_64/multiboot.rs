@@ -7,12 +7,8 @@ use super::acpi::bytes;
 use crate::base::facts::{limit, Memory};
 use keel_abi::{acpi::number, list::List, memory::KIP_MODULES, ranges::Range};
 
-/// Magic numbers in the kernel's headers, of version 1 and of version 2.
-pub const HEADER_MAGIC: [u32; 2] = [0x1bad_b002, 0xe852_50d6];
-/// Magic numbers that the loader passes.
+/// Magic numbers that the loader passes, of version 1 and of version 2.
 const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
-/// Flags of version 1's header: modules page aligned, memory information, addresses in the header.
-pub const HEADER_FLAGS: u32 = 1 | 1 << 1 | 1 << 16;
 /// Pieces of memory that are left, of RAM and of others: from `Memory`'s room for pieces, modules
 /// and what is the kernel's are cut out.
 const MOST_PIECES: usize = 64;

@@ -351,13 +351,18 @@ fn new_page() -> u64 {
     POOL.physical(page.expect("the pool is larger than the boot needs")).raw()
 }
 
+/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors
+/// that start.
+pub static STARTING_TABLE: Global<Cell<PhysAddr>> = Global::new(Cell::new(PhysAddr::NONE));
+
 /// Extends the direct map from the first 4 GB to `end`, drops the one-to-one map, and gives every
 /// page the least rights.
 ///
 /// # Safety
 /// Called once, on the boot tables, with the pool in place.
 pub unsafe fn finish_kernel_map(end: u64) {
-    let (top, new) = ((&raw mut boot_pml4).cast(), table(PhysAddr::new(new_page())));
+    STARTING_TABLE.set(PhysAddr::new(new_page()));
+    let (top, new) = ((&raw mut boot_pml4).cast(), table(STARTING_TABLE.get()));
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     let pages = |pages: core::ops::Range<u64>, level| pages.step_by(span(level) as usize).map(move |at| (at, level));
     // SAFETY: the new table is ours alone; addresses stay below `end`. The kernel, which lies in
@@ -372,8 +377,11 @@ pub unsafe fn finish_kernel_map(end: u64) {
         for (at, level) in pages(span(1)..BOOT_MAPPED, 1).chain(pages(BOOT_MAPPED..end, largest)) {
             *entry_at(new, DIRECT + at, level) = at | CONSTANT | WRITE | LARGE;
         }
+        // For the maps that follow, the tables below both top tables are the same.
+        entry_at(new, PROCESSORS, TOP_LEVEL - 1);
         core::ptr::copy_nonoverlapping(new, top, ENTRIES);
         write_cr3(read_cr3());
+        *entry_at(new, 0, 1) = TABLE | LARGE;
     }
 }
 
@@ -419,10 +427,12 @@ pub unsafe fn make_uncached(physical: PhysAddr) {
     invlpg(VirtAddr::new(address));
 }
 
-/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there.
+/// Maps a framebuffer above 4 GB in the direct map, where no RAM is. False if it cannot be there,
+/// or before `finish_kernel_map`.
 pub fn map_screen(range: Range) -> bool {
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
-    if range.start < facts::MAPPED_END.get().next_multiple_of(span(largest)) || range.end > PROCESSORS - DIRECT {
+    let first = facts::MAPPED_END.get().next_multiple_of(span(largest));
+    if STARTING_TABLE.get() == PhysAddr::NONE || range.start < first || range.end > PROCESSORS - DIRECT {
         return false;
     }
     let pages = range.grow_to(span(1));
@@ -449,18 +459,6 @@ pub unsafe fn map_processor(index: u8, bytes: usize) -> *mut u8 {
         }
     }
     base as *mut u8
-}
-
-/// A top table with the kernel's half and the first 2 MB one-to-one, below 4 GB, for processors
-/// that start.
-pub fn starting_tables() -> u64 {
-    let root = new_page();
-    // SAFETY: a fresh page; the pool lies below 4 GB.
-    unsafe {
-        copy_kernel_half(table(PhysAddr::new(root)));
-        *entry_at(table(PhysAddr::new(root)), 0, 1) = TABLE | LARGE;
-    }
-    root
 }
 
 /// Copies the kernel's half into a fresh top table.

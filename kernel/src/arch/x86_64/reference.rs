@@ -21,7 +21,7 @@ pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
     let found = [
         ("the hypervisor's CPUID leaf", cpuid::hypervisor_tsc_khz().and_then(frequency::of_khz)),
         ("KVM's clock", kvm_clock()),
-        ("CPUID's crystal", frequency::of_crystal(cpuid::tsc_of_crystal())),
+        ("CPUID's crystal", frequency::of_crystal(cpuid::leaf(cpuid::CRYSTAL, 0))),
         ("the PIT", pit()),
         ("the HPET", hpet(rsdp, ram)),
         ("ACPI's PM timer", pm_timer(rsdp)),

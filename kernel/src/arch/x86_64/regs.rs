@@ -4,8 +4,6 @@
 use crate::base::VirtAddr;
 use core::arch::asm;
 
-/// IA32_EFER.
-pub const MSR_EFER: u32 = 0xc000_0080;
 /// IA32_STAR: selectors of SYSCALL and SYSRET.
 pub const MSR_STAR: u32 = 0xc000_0081;
 /// IA32_LSTAR: entry of SYSCALL from 64-bit code.
@@ -31,8 +29,6 @@ pub const MSR_ARCH_CAPABILITIES: u32 = 0x10a;
 /// IA32_XAPIC_DISABLE_STATUS.
 pub const MSR_XAPIC_DISABLE_STATUS: u32 = 0xbd;
 
-/// EFER: SYSCALL, long mode, no-execute.
-pub const EFER_BITS: u32 = 1 | 1 << 8 | 1 << 11;
 /// All of CR0: protection, monitor coprocessor, the bit that is always set, numeric errors, write
 /// protection, paging.
 pub const CR0_BITS: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 31;
@@ -42,18 +38,8 @@ pub const CR0_TS: u64 = 1 << 3;
 pub const CR4_BITS: u32 = 1 << 5 | 1 << 7 | 1 << 9 | 1 << 10;
 /// CR4: global translations.
 pub const CR4_PGE: u64 = 1 << 7;
-/// CR4: FSGSBASE instructions.
-pub const CR4_FSGSBASE: u64 = 1 << 16;
 /// CR4: translations are tagged with the number in CR3's low bits.
 pub const CR4_PCIDE: u64 = 1 << 17;
-/// CR4: XSAVE.
-pub const CR4_OSXSAVE: u64 = 1 << 18;
-/// CR4: UMIP, user mode cannot read descriptor table registers.
-pub const CR4_UMIP: u64 = 1 << 11;
-/// CR4: SMEP.
-pub const CR4_SMEP: u64 = 1 << 20;
-/// CR4: SMAP.
-pub const CR4_SMAP: u64 = 1 << 21;
 
 /// Reads a model-specific register.
 ///
@@ -114,7 +100,7 @@ pub fn rdtsc() -> u64 {
 
 macro_rules! readable {
     ($($read:ident $name:literal)*) => {$(
-        #[doc = concat!("Reads ", $name, ".")]
+        /// Reads the register.
         pub fn $read() -> u64 {
             let value;
             // SAFETY: reading has no effect.
@@ -126,7 +112,7 @@ macro_rules! readable {
 
 macro_rules! writable {
     ($($write:ident $name:literal)*) => {$(
-        #[doc = concat!("Writes ", $name, ".")]
+        /// Writes the register.
         ///
         /// # Safety
         /// The value keeps the kernel's invariants.

@@ -50,12 +50,12 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
             return false;
         }
         cpu.exit_ip.set(ip);
-        cpu.exit_cs.set(thread.mode.cs);
-        cpu.exit_ss.set(thread.mode.ss);
+        cpu.exit_cs.set(thread.exit_cs);
+        cpu.exit_ss.set(thread.exit_ss);
         // A native thread's system call loses rcx and r11.
         let lost = !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL;
         let quick = lost || frame.cx.get() == ip && frame.r11.get() == flags;
-        let quick = quick && flags & thread.mode.flags_need_iret == 0;
+        let quick = quick && flags & thread.flags_need_iret == 0;
         cpu.exit_sysret.set(quick as u64);
     }
     cpu.exit_flags.set(flags);

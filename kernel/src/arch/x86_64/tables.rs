@@ -17,26 +17,6 @@ pub const USER_CS32: u16 = 0x23;
 pub const USER_SS: u16 = 0x2b;
 /// User code, 64 bits.
 pub const USER_CS: u16 = 0x33;
-/// What an exit to 64-bit code of a thread needs to know of its privilege level.
-pub struct Mode {
-    /// Its code selector.
-    pub cs: u64,
-    /// Its stack selector.
-    pub ss: u64,
-    /// It cannot be resumed by SYSRET if its flags have any of these.
-    pub flags_need_iret: u64,
-}
-
-impl Mode {
-    /// Of user mode, or of supervisor mode, which SYSRET never resumes.
-    pub const fn of(supervisor: bool) -> Mode {
-        match supervisor {
-            false => Mode { cs: USER_CS as u64, ss: USER_SS as u64, flags_need_iret: FLAGS_NEED_IRET },
-            true => Mode { cs: KERNEL_CS as u64, ss: KERNEL_SS as u64, flags_need_iret: FLAGS_FIXED },
-        }
-    }
-}
-
 /// Task state segment.
 const TSS: u16 = 0x40;
 /// First of the three thread-local descriptors.
@@ -108,10 +88,10 @@ object! {
 impl Tables {
     /// Whether this processor uses them.
     pub fn are_loaded(&self) -> bool {
-        let mut gdtr = Pointer { limit: 0, base: 0 };
-        // SAFETY: the instruction writes the ten bytes of a pointer.
+        let mut gdtr: Pointer = 0;
+        // SAFETY: the instruction writes ten bytes.
         unsafe { asm!("sgdt [{}]", in(reg) &raw mut gdtr, options(nostack, preserves_flags)) };
-        gdtr.base == self.gdt.as_ptr() as u64
+        (gdtr >> 16) as u64 == self.gdt.as_ptr() as u64
     }
 }
 
@@ -133,13 +113,15 @@ pub fn init(cpu: &Cpu) {
     if cpu.index == 0 {
         fill_idt(cpu);
     }
-    set_stack(cpu, ENTRY_STACK, cpu.entry_stack());
-    set_stack(cpu, IST + 2 * (ANY_LEVEL as usize - 1), cpu.entry_stack());
+    // The words of an entry begin below the end of `Cpu::exit_ss`.
+    let top = cpu.exit_ss.as_ptr() as u64 + 8;
+    set_stack(cpu, ENTRY_STACK, top);
+    set_stack(cpu, IST + 2 * (ANY_LEVEL as usize - 1), top);
     for (number, stack) in cpu.tables.ist.iter().enumerate() {
         set_stack(cpu, IST + 2 * number, stack.0.as_ptr() as u64 + IST_STACK as u64);
     }
-    let gdtr = Pointer { limit: (DESCRIPTORS * 8 - 1) as u16, base: cpu.tables.gdt.as_ptr() as u64 };
-    let idtr = Pointer { limit: 256 * 16 - 1, base: IDT.as_ptr() as u64 };
+    let gdtr: Pointer = (cpu.tables.gdt.as_ptr() as u128) << 16 | (DESCRIPTORS * 8 - 1) as u128;
+    let idtr: Pointer = (IDT.as_ptr() as u128) << 16 | (256 * 16 - 1);
     // The local table must be loaded with nothing: after a reset it is usable and begins at address
     // 0, where a user could lay a gate into the kernel. SAFETY: the tables are statics and
     // complete; the far return loads the kernel's code selector.
@@ -159,19 +141,13 @@ pub fn init(cpu: &Cpu) {
 
 unsafe extern "C" {
     fn compat_entry();
-    fn debug_entry();
     fn nmi_entry();
-    fn fatal_df();
-    fn fatal_mc();
     fn vector_stubs();
     static page_fault_entries: [u64; 4];
 }
 
-#[repr(C, packed)]
-struct Pointer {
-    limit: u16,
-    base: u64,
-}
+/// The ten bytes that LGDT and LIDT take: limit in bits 15:0, base in bits 79:16.
+type Pointer = u128;
 
 fn fill_gdt(cpu: &Cpu) {
     let tss = &raw const cpu.tables.state as u64;
@@ -195,13 +171,13 @@ fn fill_idt(cpu: &Cpu) {
     // SAFETY: fast.s has the table, which nothing changes.
     let page_fault_entry = unsafe { page_fault_entries[2 * supervisor as usize + cpu.pcids.are_used() as usize] };
     for (vector, gate) in IDT.iter().enumerate() {
+        let stub = vector_stubs as *const () as u64 + vector as u64 * 16;
         let (handler, ist) = match vector {
-            1 => (debug_entry as *const () as u64, 1),
+            1 => (stub, 1),
             2 => (nmi_entry as *const () as u64, 2),
-            8 => (fatal_df as *const () as u64, 3),
-            18 => (fatal_mc as *const () as u64, 3),
+            8 | 18 => (stub, 3),
             14 if use_fast_paths() => (page_fault_entry, stack),
-            _ => (vector_stubs as *const () as u64 + vector as u64 * 16, stack),
+            _ => (stub, stack),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };
         let kind = ist | 0x8e << 8 | privilege << 13;
@@ -231,12 +207,13 @@ pub fn select_ports(cpu: &Cpu, task: Ref<Task>) {
 pub fn load_ports(task: Ref<Task>) -> bool {
     let cpu = cpu();
     let loaded = cpu.tables.ports_of.get() == task.number;
-    if if loaded { cpu.tables.state.ports.get() != NO_PORTS } else { !io_space::load(task, &cpu.tables.state.bitmap) } {
-        return false;
+    let state = &cpu.tables.state;
+    let fresh = if loaded { state.ports.get() == NO_PORTS } else { io_space::load(task, &state.bitmap) };
+    if fresh {
+        cpu.tables.ports_of.set(task.number);
+        state.ports.set(PORTS_OFFSET);
     }
-    cpu.tables.ports_of.set(task.number);
-    cpu.tables.state.ports.set(PORTS_OFFSET);
-    true
+    fresh
 }
 
 /// The ports of a task have changed: the bitmaps are stale. A processor that runs the task reads

@@ -22,11 +22,8 @@ pub fn is_needed(is_locked: bool, mut ids: impl Iterator<Item = u32>) -> bool {
 /// From x2APIC to xAPIC mode the way is through off; to x2APIC mode it is through xAPIC mode.
 pub fn changes(now: u64, wanted: u64) -> impl Iterator<Item = u64> {
     let rest = now & !(ON | X2);
-    let between = match (now & X2 != 0, wanted & X2 != 0) {
-        (true, false) => Some(rest),
-        (false, true) => Some(rest | ON),
-        _ => None,
-    };
+    let between = if wanted & X2 != 0 { rest | ON } else { rest };
+    let between = ((now ^ wanted) & X2 != 0).then_some(between);
     between.into_iter().chain([rest | wanted]).filter(move |value| *value != now)
 }
 

@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starts the processors: the one that boots, and the others one by one.
 
-use super::start;
+use super::enable_features;
 use crate::arch::cpu::{self, Cpu, Processor};
 use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, paging, print::log, tables};
 use crate::{base::PhysAddr, percpu::lock};
 use core::{hint::spin_loop, sync::atomic::AtomicBool, sync::atomic::Ordering};
 use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
 
-/// What a processor begins with, in start.s.
-#[repr(C)]
-struct Beginning {
-    stack: u64,
-    entry: u64,
-    argument: u64,
-    tables: u64,
-}
-
 unsafe extern "C" {
-    static beginning: Beginning;
+    static beginning: u8;
     static ap_start: u8;
     static ap_end: u8;
 }
@@ -47,7 +38,7 @@ fn make(index: u8, apic_id: u32) -> &'static Cpu {
 
 /// What every processor does for itself.
 fn prepare(cpu: &Cpu) {
-    start::enable_features();
+    enable_features();
     paging::use_pcids(cpu);
     tables::init(cpu);
     fpu::init(cpu);
@@ -56,48 +47,40 @@ fn prepare(cpu: &Cpu) {
 
 /// Starts the other processors, at most `limit` in all. What the loader left below 1 MB is lost.
 pub fn start_others(loader: &Information, limit: usize) {
-    let others = apic::processors().filter(|id| *id != cpu::boot().apic_id).take(limit.clamp(1, cpu::MAX) - 1);
+    let others = apic::processors().filter(|id| *id != cpu::numbered(0).apic_id).take(limit.clamp(1, cpu::MAX) - 1);
     let page = LOW_PAGES.step_by(PAGE_SIZE as usize).find(|page| {
         let range = Range::new(*page, page + PAGE_SIZE);
         loader.ram.contains(range) && !loader.modules.iter().any(|module| module.range.overlaps(range))
     });
-    let mut tables = 0;
     for apic_id in others {
         let Some(page) = page else {
             log!("no page below 1 MB is free: the other processors are not started");
             break;
         };
-        if tables == 0 {
-            tables = paging::starting_tables();
-        }
         let cpu = make(cpu::count() as u8, apic_id);
-        fill(page, tables, cpu);
+        fill(page, cpu);
         STARTED.store(false, Ordering::Relaxed);
         apic::start(apic_id, page);
-        let end = clock::now() + PATIENCE_NS;
-        while !STARTED.load(Ordering::Acquire) && clock::now() < end {
-            spin_loop();
-        }
-        if !STARTED.load(Ordering::Acquire) {
+        if !clock::wait_for(PATIENCE_NS, || STARTED.load(Ordering::Acquire)) {
             apic::stop(apic_id);
             log!("the processor with APIC id {apic_id} does not start");
             break;
         }
-        lock::add(cpu::boot(), cpu);
+        lock::add(cpu::numbered(0), cpu);
         cpu::add(cpu);
     }
 }
 
-/// Copies the first steps to `page` and fills in the rest.
-fn fill(page: u64, tables: u64, cpu: &Cpu) {
+/// Copies the first steps to `page` and fills in what start.s begins with.
+fn fill(page: u64, cpu: &Cpu) {
     let place = |low: u64| direct(PhysAddr::new(low));
     let steps = &raw const ap_start as u64;
-    let words =
-        Beginning { stack: cpu.stack.get(), entry: enter as *const () as u64, argument: cpu.address.get(), tables };
+    let (function, table) = (enter as *const () as u64, paging::STARTING_TABLE.get().raw());
     // SAFETY: a page of RAM in nobody's use, and words that only a processor that starts reads.
     unsafe {
         core::ptr::copy_nonoverlapping(place(steps), place(page), (&raw const ap_end as u64 - steps) as usize);
-        place(&raw const beginning as u64).cast::<Beginning>().write(words);
+        let words = place(&raw const beginning as u64).cast::<[u64; 4]>();
+        words.write([cpu.address.get(), function, cpu.address.get(), table]);
     }
 }
 

@@ -6,15 +6,24 @@
 # The boot page tables map the first 4 GB with 2 MB pages twice: one-to-one, which is not used after
 # the jump to Rust, and at the direct map. They map the first GB once more, at -2 GB.
 
+# Magic numbers of the headers for multiboot 1 and 2, and the flags of the first: modules page
+# aligned, memory information, addresses in the header.
+.set MB1_MAGIC, 0x1badb002
+.set MB1_FLAGS, 1 | 1 << 1 | 1 << 16
+.set MB2_MAGIC, 0xe85250d6
+# EFER, and its bits: SYSCALL, long mode, no-execute.
+.set MSR_EFER, 0xc0000080
+.set EFER, 1 | 1 << 8 | 1 << 11
+
 .section .boot, "ax"
 .code32
 .balign 8
 multiboot1:
-    .long {MB1_MAGIC}, {MB1_FLAGS}, -({MB1_MAGIC} + {MB1_FLAGS})
+    .long MB1_MAGIC, MB1_FLAGS, -(MB1_MAGIC + MB1_FLAGS)
     .long multiboot1, _load_start, _load_end, _boot_end, start32
 .balign 8
 multiboot2:
-    .long {MB2_MAGIC}, 0, multiboot2_end - multiboot2, -({MB2_MAGIC} + multiboot2_end - multiboot2)
+    .long MB2_MAGIC, 0, multiboot2_end - multiboot2, -(MB2_MAGIC + multiboot2_end - multiboot2)
     # Tags: addresses, the entry, a framebuffer if there can be one, modules page aligned, the end.
     .long 2, 24, multiboot2, _load_start, _load_end, _boot_end
     .long 3, 12, start32, 0
@@ -41,8 +50,8 @@ long_mode:
     mov cr4, eax
     mov eax, cs:[start_tables]
     mov cr3, eax
-    mov ecx, {MSR_EFER}
-    mov eax, {EFER}
+    mov ecx, MSR_EFER
+    mov eax, EFER
     xor edx, edx
     wrmsr
     mov eax, {CR0}
@@ -59,8 +68,8 @@ slow_target:
     .long start64
     .short 0x08
 
-# `smp::Beginning`: the stack, the Rust function, its argument and the page table that a CPU starts
-# with. These are the boot CPU's; smp.rs writes those of each AP before it starts the AP.
+# The stack, the Rust function, its argument and the page table that a CPU starts with. These are
+# the boot CPU's; smp.rs writes those of each AP (fill) before it starts the AP.
 .balign 8
 .globl beginning
 beginning:

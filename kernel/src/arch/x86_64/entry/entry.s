@@ -25,6 +25,9 @@
 # each once; fast.s says what it checks. ss is always the user's, and sp may be anything. NT is
 # clear: the gates clear it, and so does SYSCALL's mask.
 
+# The kernel stack is below the Cpu structure.
+.set CPU_stack, CPU_address
+
 # Begins code that is known by its name outside, too.
 .macro symbol name, alignment=16
 .balign \alignment
@@ -79,16 +82,13 @@
     push \ip
 .endm
 
-# Saves all registers after SYSCALL, and the words that an interrupt would have pushed.
-# Live: rsp = the thread's frame, CPU_scratch = user rsp, rcx = user ip, r11 = user flags; all
-# others are the user's. Leaves rsp at r15's place in the frame.
-.macro begin_frame code_selector
+# Saves all registers after SYSCALL, and the words that an interrupt would have pushed. `call`: the
+# word at orig_ax. Live: rsp = the thread's frame, CPU_scratch = user rsp, rcx = user ip, r11 = user
+# flags; all others are the user's. Leaves rsp at r15's place in the frame.
+.macro save_after_syscall code_selector=USER_CS, call=rax
     lea rsp, [rsp + {FRAME_TOP}]
     push_interrupt_words gs:[CPU_scratch], \code_selector, rcx
-.endm
-.macro save_after_syscall
-    begin_frame USER_CS
-    push rax
+    push \call
     push rdi
     save_below_di
 .endm
@@ -140,10 +140,8 @@ symbol leave_to_user
 # SYSRET would lose rcx and r11, or cannot restore the flags or cs.
 # Live: rax = frame; r11, rcx and rax are not loaded yet.
 .Lleave_by_iret: load rax, r11, rcx, rax
-    mov rsp, gs:[CPU_stack]
-    .irp word, ss, sp, flags, cs, ip
-    push qword ptr gs:[CPU_exit_\word]
-    .endr
+    mov rsp, gs:[CPU_address]
+    add rsp, CPU_exit_ip
     swapgs
     iretq
 
@@ -169,11 +167,8 @@ symbol compat_entry
     swapgs
     mov gs:[CPU_scratch], rsp
     find_frame
-    begin_frame USER_CS32
-    push {NO_CALL}
-    push rdi
+    save_after_syscall USER_CS32, {NO_CALL}
     mov edi, VECTOR_UD
-    save_below_di
     jmp without_error_code
 
 # Saves all registers, after an exception or interrupt from user mode, into the thread's frame.
@@ -250,34 +245,24 @@ without_error_code:
     jmp .Lfrom_user
 
 # An interrupt or exception in the kernel: an interrupt in wait_for_interrupt or poll_interrupts;
-# anything else is a bug. Stack: as at common_entry. Live: all registers are the interrupted code's.
+# anything else is a bug. Whoever calls those two expects that a call changes registers, so only
+# rbx is saved here, and Rust keeps the others that a call must keep. Stack: as at common_entry.
+# Live: all registers are the interrupted code's.
 kernel_entry:
     lfence
-    cmp rsp, [rsp + 40]
-    ja .Lto_own_stack
-.Lon_own_stack:
-    xchg rdi, [rsp]
-    save_below_di
-    lea rsi, [rsp - FRAME_r15]
-    mov rbp, rsp
+    push rbx
+    mov rbx, rsp
+    lea rdi, [rsp + 8]
+    # If the gate named the entry stack, above the kernel's own, Rust runs below the interrupted
+    # rsp. The words stay above: no interrupt is served while another one is.
+    cmp rsp, [rdi + 40]
+    cmova rsp, [rdi + 40]
     and rsp, -16
     call {kernel_exception}
-    mov rsp, rbp
-    .irp register, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
-    pop \register
-    .endr
-    add rsp, 8
+    mov rsp, rbx
+    pop rbx
+    add rsp, 16
     iretq
-
-# The gate named the entry stack, above the kernel's own: the words go below the interrupted rsp.
-.Lto_own_stack: push rax
-    mov rax, [rsp + 48]
-    .irp offset, 64, 56, 48, 40, 32, 24, 16, 8
-    pop qword ptr [rax - \offset]
-    .endr
-    lea rsp, [rax - 64]
-    pop rax
-    jmp .Lon_own_stack
 
 # Resumes a thread in supervisor mode after its SYSCALL. All its registers but ip and flags are
 # loaded, and gs is its own; sti has the effect of its flags, and no interrupt comes before its
@@ -292,9 +277,8 @@ supervisor_exit:
 
 # #DB has a stack of its own (IST): MOV SS delays it across SYSCALL, so it may hit before swapgs and
 # before rsp is the kernel's. In the kernel it is dropped: DR6 is cleared, gs is not used.
-symbol debug_entry
-    push 0
-    push VECTOR_DB
+# Stack and live: as at common_entry.
+debug_entry:
     test byte ptr [rsp + 24], 3
     jnz .Ldebug_user
     from_ring_0 .Ldrop_debug
@@ -313,16 +297,10 @@ symbol nmi_entry
     iretq
 
 # #DF and #MC are fatal. They have a stack of their own. gs may be the user's: the Rust function
-# does not use it.
-symbol fatal_df
-    mov edi, VECTOR_DF
-    jmp .Lfatal
-symbol fatal_mc
-    push 0
-    mov edi, VECTOR_MC
-# Live: edi = vector. Stack: error code, ip, cs, flags, sp, ss.
-.Lfatal: clear_flags
-    mov rsi, rsp
+# does not use it. Stack: as at common_entry.
+fatal_entry:
+    clear_flags
+    mov rdi, rsp
     and rsp, -16
     call {fatal}
     ud2
@@ -336,7 +314,13 @@ symbol vector_stubs
     push 0
     .endif
     push vector
+    .if vector == VECTOR_DB
+    jmp debug_entry
+    .elseif vector == VECTOR_DF || vector == VECTOR_MC
+    jmp fatal_entry
+    .else
     jmp common_entry
+    .endif
     .set vector, vector + 1
 .endr
 

@@ -23,16 +23,16 @@ const FLAG_AC: u64 = 1 << 18;
 const FLAG_IF: u64 = 1 << 9;
 
 /// The assembly, with a symbol for the offset of each field that it uses, prefix and name, and for
-/// constants.
+/// constants, which the assembly can also name in braces.
 macro_rules! assembly {
     ([$($prefix:literal $type:ty { $($field:ident)* })*] [$($module:ident { $($constant:ident)* })*] $($rest:tt)*) => {
         global_asm!(
-            $($(concat!(".set ", stringify!($constant), ", {}"),)*)*
             $($(concat!(".set ", $prefix, stringify!($field), ", {}"),)*)*
+            $($(concat!(".set ", stringify!($constant), ", {", stringify!($constant), "}"),)*)*
             include_str!("entry.s"),
             include_str!("fast.s"),
-            $($(const $module::$constant,)*)*
             $($(const offset_of!($type, $field),)*)*
+            $($($constant = const $module::$constant,)*)*
             $($rest)*
         );
     };
@@ -40,7 +40,7 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        scratch stack exit_ip exit_cs exit_ss exit_flags exit_sp exit_sysret address delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
+        exit_ip exit_cs exit_flags exit_sp exit_sysret address scratch delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
         lookup_cache open_wait closed_wait fault_wait
     }
     "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb }
@@ -49,21 +49,18 @@ assembly!([
 ] [
     self {
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
-        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
     }
     fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT }
     transfer { TAG_CONTENT TAG_ONE_ITEM }
+    lock { FREE HELD PAIR }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
 ]
-    CR4_PGE = const CR4_PGE,
     FLAG_IF_BIT = const FLAG_IF.ilog2(),
     OWN_HALF = const paging::OWN_HALF.raw(),
     CHECKED = const debugger::ON as u32,
     CPU_LOCK = const offset_of!(Cpu, lock) + Lock::STATE,
-    FREE = const lock::FREE,
-    HELD = const lock::HELD,
-    PAIR = const lock::PAIR,
     CPU_PCIDS = const offset_of!(Cpu, pcids) + Pcids::ROOTS,
     PCID_MASK = const Pcids::MASK,
     PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
@@ -165,11 +162,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
             VECTOR_PF if thread.any_space && sees_more(cpu, thread) => {}
             VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
-            VECTOR_NM => {
-                if fpu::switch_on(thread).is_err() {
-                    fault::exception(thread, vector, error_code, 0);
-                }
-            }
+            VECTOR_NM if fpu::switch_on(thread).is_ok() => {}
             // In supervisor mode no port is refused. A bitmap would stay for the next process.
             VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
             VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
@@ -195,32 +188,29 @@ fn take_dr6() -> u64 {
     dr6
 }
 
+/// What is on the stack at an entry from the kernel: vector, error code, ip, cs, flags, sp, ss.
+type EntryWords = [u64; 7];
+
 /// An interrupt in one of the kernel's windows; anything else is a bug.
-extern "C" fn kernel_exception(vector: u64, frame: *const Frame) {
-    if vector >= FIRST_INTERRUPT {
-        // SAFETY: entry.s built the words from `r15` to `flags` on the kernel stack.
-        assert!(unsafe { (*frame).flags } & FLAG_AC == 0, "SMAP was off in the kernel");
-        let cpu = cpu();
-        if vector == apic::KICK_VECTOR && !cpu.has_all_locks.get() {
-            // Idle: it looks at everything when this returns.
-            return apic::end_of_interrupt();
-        }
-        let idle = lock::all_locks_from_idle(cpu);
-        interrupt(vector);
-        if idle {
-            lock::release(cpu);
-        }
-        return;
+extern "C" fn kernel_exception(words: &EntryWords) {
+    let [vector, code, ip, _, flags, ..] = *words;
+    assert!(vector >= FIRST_INTERRUPT, "exception {vector} in the kernel at {ip:#x}, error {code:#x}");
+    assert!(flags & FLAG_AC == 0, "SMAP was off in the kernel");
+    let cpu = cpu();
+    if vector == apic::KICK_VECTOR && !cpu.has_all_locks.get() {
+        // Idle: it looks at everything when this returns.
+        return apic::end_of_interrupt();
     }
-    // SAFETY: as above; `orig_ax` holds the error code.
-    let (ip, code) = unsafe { ((*frame).ip, (*frame).orig_ax) };
-    panic!("exception {vector} in the kernel at {ip:#x}, error {code:#x}");
+    let idle = lock::all_locks_from_idle(cpu);
+    interrupt(vector);
+    if idle {
+        lock::release(cpu);
+    }
 }
 
-/// #DF or #MC, on a stack of its own; `words`: error code, ip, ...
-extern "C" fn fatal(vector: u64, words: *const u64) -> ! {
-    // SAFETY: the hardware pushed these words.
-    let (code, ip, sp) = unsafe { (*words, *words.add(1), *words.add(4)) };
+/// #DF or #MC, on a stack of its own.
+extern "C" fn fatal(words: &EntryWords) -> ! {
+    let [vector, code, ip, _, _, sp, _] = *words;
     log!("PANIC: fatal exception {vector} at {ip:#x}, stack {sp:#x}, error {code:#x}");
     panic::end()
 }
@@ -237,11 +227,9 @@ fn interrupt(vector: u64) {
             sched::program(cpu());
         }
         apic::SPURIOUS_VECTOR => {}
-        vector => match (apic::gsi_of(vector), apic::msi_of(vector)) {
-            (Some(line), _) => kernel_object::line_interrupt(line),
-            (_, Some(number)) => kernel_object::message_interrupt(number),
-            _ => apic::end_of_interrupt(),
-        },
+        apic::GSI_VECTOR..VECTOR_INT80 => kernel_object::line_interrupt((vector - apic::GSI_VECTOR) as u32),
+        apic::MSI_VECTOR..apic::MSI_END => kernel_object::message_interrupt(vector - apic::MSI_VECTOR),
+        _ => apic::end_of_interrupt(),
     }
 }
 
@@ -251,8 +239,5 @@ pub fn start() -> ! {
     unsafe { wrmsr(MSR_LSTAR, fast::system_call_entry(cpu::count())) };
     let frame = leave(cpu());
     // SAFETY: `leave` has made everything ready that leave_to_user uses.
-    unsafe {
-        asm!("mov rsp, {stack}", "mov rax, {frame}", "jmp {leave}", stack = in(reg) cpu().stack.get(),
-        frame = in(reg) frame, leave = sym leave_to_user, options(noreturn))
-    }
+    unsafe { asm!("jmp {leave}", leave = sym leave_to_user, in("rax") frame, options(noreturn)) }
 }
