@@ -3,12 +3,12 @@
  * An ordinary program that measures how long a local server takes to answer each of its requests, by
  * the time-stamp counter. Each row is a line: its name, and the figure of each repetition.
  *
- * `latency redis`: connections that send a request each time that they have the answer to the one
- * before. A latency begins when the request is sent.
- *
  * `latency memcached RATE...`: requests at times that do not depend on answers, so many a second of
  * that counter. A latency begins at that time, even if the request could only be sent later. The
  * rate at which too many requests wait has no rows, and is the last.
+ *
+ * `latency redis RATE...`: before that, connections that send a request each time that they have the
+ * answer to the one before. A latency begins when the request is sent.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -121,6 +121,7 @@ static void connect_all(uint16_t port, int number)
 		struct epoll_event readable = { .events = EPOLLIN, .data.ptr = one };
 
 		one->line = connected(port);
+		one->held = 0;
 		if (epoll_ctl(waiter, EPOLL_CTL_ADD, one->line, &readable) < 0)
 			fail("epoll_ctl");
 	}
@@ -231,7 +232,30 @@ static void measure_closed(const char *row, int number)
 	print(name, "99th", tails, REPETITIONS);
 }
 
-static void measure_redis(void)
+static void measure_open(const char *row, const struct request *what, char **rates)
+{
+	kind = what;
+	for (; *rates && open_load(atof(*rates)); rates++) {
+		double average = mean(), tail = percentile_99();
+		char name[NAME];
+
+		snprintf(name, sizeof(name), "%s-%s", row, *rates);
+		print(name, "mean", &average, 1);
+		print(name, "99th", &tail, 1);
+	}
+}
+
+/* Requests are sent when it is their time, not when the server's turn is over. */
+static void come_first(void)
+{
+	struct sched_param priority = { .sched_priority = 1 };
+
+	/* musl has no sched_setscheduler. */
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority) < 0)
+		fail("sched_setscheduler");
+}
+
+static void measure_redis(char **rates)
 {
 	static const struct {
 		int connections, requests;
@@ -245,37 +269,31 @@ static void measure_redis(void)
 		measure_closed("redis-get", loads[i].requests);
 		disconnect_all();
 	}
+	come_first();
+	connect_all(REDIS_PORT, OPEN_CONNECTIONS);
+	measure_open("redis-set-at", &redis_set, rates);
+	disconnect_all();
+	connect_all(REDIS_PORT, OPEN_CONNECTIONS);
+	measure_open("redis-get-at", &redis_get, rates);
 }
 
 static void measure_memcached(char **rates)
 {
-	struct sched_param priority = { .sched_priority = 1 };
-
 	connect_all(MEMCACHED_PORT, OPEN_CONNECTIONS);
 	kind = &memcached_set;
 	closed_load(WARM_UP_REQUESTS);
-	kind = NULL;
-	/* Requests come when it is their time, not when the scheduler's turn is over. */
-	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority) < 0)
-		fail("sched_setscheduler");
-	for (; *rates && open_load(atof(*rates)); rates++) {
-		double average = mean(), tail = percentile_99();
-		char name[NAME];
-
-		snprintf(name, sizeof(name), MEMCACHED "-%s", *rates);
-		print(name, "mean", &average, 1);
-		print(name, "99th", &tail, 1);
-	}
+	come_first();
+	measure_open(MEMCACHED, NULL, rates);
 }
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], REDIS) == 0) {
-		measure_redis();
+	if (argc > 2 && strcmp(argv[1], REDIS) == 0) {
+		measure_redis(argv + 2);
 	} else if (argc > 2 && strcmp(argv[1], MEMCACHED) == 0) {
 		measure_memcached(argv + 2);
 	} else {
-		fputs("usage: latency redis | latency memcached RATE...\n", stderr);
+		fputs("usage: latency redis|memcached RATE...\n", stderr);
 		return 2;
 	}
 	return 0;
