@@ -21,6 +21,8 @@ from ukl import Ways
 NAME = "latency"
 WIDTH_INCHES, HEIGHT_INCHES = 10.0, 4.6
 PANELS = {latency.MEAN: "mean", latency.TAIL: "99th percentile"}
+# Beyond this a rate is not served; how long its requests take depends on when the run ends.
+TOP = 10 * latency.WITHIN_MICROSECONDS
 # Native Linux and Unikernel Linux have broken lines.
 LINES = {True: "--", False: "-"}
 
@@ -39,6 +41,7 @@ def draw_file(path: Path) -> None:
             axes.plot(rates, list(points.values()), LINES[place.native], marker=".", color=f"C{number}", label=place.name)
         axes.axhline(latency.WITHIN_MICROSECONDS, color="black", linewidth=0.6)
         axes.set_yscale("log")
+        axes.set_ylim(top=TOP)
         axes.set_title(f"memcached: {title}", fontsize="medium")
         axes.set_xlabel("thousand requests a second of 10⁹ instructions", fontsize="small")
         axes.grid(visible=True, linewidth=0.3)

@@ -232,8 +232,23 @@ static void measure_closed(const char *row, int number)
 	print(name, "99th", tails, REPETITIONS);
 }
 
-static void measure_open(const char *row, const struct request *what, char **rates)
+/* Requests are sent when it is their time, not when the server's turn is over. */
+static void come_first(void)
 {
+	struct sched_param priority = { .sched_priority = 1 };
+
+	/* musl has no sched_setscheduler. */
+	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority) < 0)
+		fail("sched_setscheduler");
+}
+
+/* Before it a closed load stores, while the server ends the connections of the load before. */
+static void measure_open(const char *row, uint16_t port, const struct request *what, char **rates)
+{
+	connect_all(port, OPEN_CONNECTIONS);
+	kind = port == REDIS_PORT ? &redis_set : &memcached_set;
+	closed_load(WARM_UP_REQUESTS);
+	come_first();
 	kind = what;
 	for (; *rates && open_load(atof(*rates)); rates++) {
 		double average = mean(), tail = percentile_99();
@@ -243,16 +258,7 @@ static void measure_open(const char *row, const struct request *what, char **rat
 		print(name, "mean", &average, 1);
 		print(name, "99th", &tail, 1);
 	}
-}
-
-/* Requests are sent when it is their time, not when the server's turn is over. */
-static void come_first(void)
-{
-	struct sched_param priority = { .sched_priority = 1 };
-
-	/* musl has no sched_setscheduler. */
-	if (syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &priority) < 0)
-		fail("sched_setscheduler");
+	disconnect_all();
 }
 
 static void measure_redis(char **rates)
@@ -269,21 +275,13 @@ static void measure_redis(char **rates)
 		measure_closed("redis-get", loads[i].requests);
 		disconnect_all();
 	}
-	come_first();
-	connect_all(REDIS_PORT, OPEN_CONNECTIONS);
-	measure_open("redis-set-at", &redis_set, rates);
-	disconnect_all();
-	connect_all(REDIS_PORT, OPEN_CONNECTIONS);
-	measure_open("redis-get-at", &redis_get, rates);
+	measure_open("redis-set-at", REDIS_PORT, &redis_set, rates);
+	measure_open("redis-get-at", REDIS_PORT, &redis_get, rates);
 }
 
 static void measure_memcached(char **rates)
 {
-	connect_all(MEMCACHED_PORT, OPEN_CONNECTIONS);
-	kind = &memcached_set;
-	closed_load(WARM_UP_REQUESTS);
-	come_first();
-	measure_open(MEMCACHED, NULL, rates);
+	measure_open(MEMCACHED, MEMCACHED_PORT, NULL, rates);
 }
 
 int main(int argc, char **argv)
