@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * An ordinary program that measures how long a local server takes to answer each of its requests, by
- * the time-stamp counter. Each row is a line: its name, and the figure of each repetition.
+ * An ordinary program that measures how long a local server takes to answer each request, by the
+ * time-stamp counter. Each row is a line: its name, and the figure of each repetition.
  *
  * `latency memcached RATE...`: requests at times that do not depend on answers, so many a second of
  * that counter. A latency begins at that time, even if the request could only be sent later. The
  * rate at which too many requests wait has no rows, and is the last.
  *
- * `latency redis RATE...`: before that, connections that send a request each time that they have the
- * answer to the one before. A latency begins when the request is sent.
+ * `latency redis RATE...`: before that, connections that send a request when they have the answer
+ * to the one before. A latency begins when the request is sent.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -37,7 +37,7 @@
 #define SEED 20230508
 #define NAME 64
 
-/* Connection i sends the requests i, i + count, i + 2 * count, and gets its answers in that order. */
+/* Connection i sends the requests i, i + count, i + 2 * count, and is answered in that order. */
 static struct connection {
 	int line;
 	/* The numbers of the next request to send and of the next answer. */
@@ -153,7 +153,7 @@ static void closed_load(int number)
 	closed = 0;
 }
 
-/* The time until the next arrival at a rate. The sequence is the same at each rate and in each place. */
+/* The time until the next arrival at a rate. Each rate and place has the same sequence. */
 static uint64_t gap(uint64_t *state, double rate)
 {
 	*state = *state * 6364136223846793005 + 1442695040888963407;

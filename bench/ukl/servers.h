@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the clients of local servers have in common: requests with their answers, and connections. */
+/* What the clients of local servers share: requests with their answers, and connections. */
 #ifndef SERVERS_H
 #define SERVERS_H
 
