@@ -47,6 +47,7 @@ MEASUREMENTS = (
     ("tasks", "native tasks alone"),
     ("ukl", "applications in ring 0"),
     ("placements", "the same programs in each place that they can have"),
+    ("latency", "how long servers take to answer in each of these places"),
     ("lines", "source lines and sizes"),
     ("share", "git in a shared directory"),
 )

@@ -198,24 +198,31 @@ def table(measured: Ways, unit: str) -> str:
 
 
 def options_of(
-    measurement: str, description: str | None, arguments: list[str], plugins: Mapping[str, str], *, plots: bool = False
+    measurement: str,
+    description: str | None,
+    arguments: list[str],
+    plugins: Mapping[str, str],
+    *,
+    programs: Sequence[Program] = PROGRAMS,
+    plots: bool = False,
 ) -> argparse.Namespace:
-    """The options of a measurement of these programs; `plugins` are what the options that name one say of themselves.
+    """The options of a measurement of programs; `plugins` are what the options that name one say of themselves.
 
-    `plots`: there is a picture of the results.
+    Without plugins there are no modelled cycles. `plots`: there is a picture of the results.
     """
     parser = Parser(prog=f"keel bench {measurement}", description=description.splitlines()[0] if description else None)
     parser.add_argument(
         "--output", type=Path, default=Settings().build / "bench", help="where to write the figures (%(default)s)"
     )
-    parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
+    if plugins:
+        parser.add_argument("--cycles", action="store_true", help="also modelled cycles, changes of mode included; takes longer")
     if plots:
         parser.add_argument(
             "--plot", type=Path, metavar="RESULTS", help=f"measure nothing: draw a {measurement}.json as SVG and PNG beside it"
         )
     told = [parser.add_argument(option, help=f"with --cycles: {what}").dest for option, what in plugins.items()]
     parser.add_argument("--line", required=True, help="additional words for native Linux's command line, which ring 0 needs")
-    names = [program.name for program in PROGRAMS]
+    names = [program.name for program in programs]
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"only these: {' '.join(names)}")
     options = parser.parse(arguments)
     if unknown := set(options.programs) - set(names):

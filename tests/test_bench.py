@@ -762,6 +762,25 @@ def test_placements_are_drawn(tmp_path: Path) -> None:
     assert refused.returncode == 1 and "none of the rows that are drawn" in refused.stderr
 
 
+def test_latencies_are_drawn(tmp_path: Path) -> None:
+    """As SVG and PNG, a curve for each place that has one. Results without a curve are refused."""
+    kept = tmp_path / "latency.json"
+
+    def draw() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(REPOSITORY / "keel"), "bench", "latency", "--plot", str(kept)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    rows = {f"memcached-{rate}-{what}": [rate * 10.0] for rate in (5000, 10000) for what in ("mean", "99th")}
+    kept.write_text(json.dumps({"native process": rows, "process": rows, "Unikernel Linux": {"redis-get-1-mean": [1.0]}}))
+    assert draw().returncode == 0
+    drawn = (tmp_path / "latency.svg").read_text()
+    assert all(f">{name}<" in drawn for name in ("native process", "process", "memcached: mean", "memcached: 99th percentile"))
+    assert ">Unikernel Linux<" not in drawn and (tmp_path / "latency.png").stat().st_size
+    kept.write_text(json.dumps({"process": {"redis-get-1-mean": [1.0]}}))
+    refused = draw()
+    assert refused.returncode == 1 and "no curve" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"), [(["quake"], "quake"), (["--systems", "vax"], "vax"), (["--sizes", "1,x"], "1,x")]
 )

@@ -6,69 +6,34 @@
  * the time-stamp counter; the second is the server's processor time in nanoseconds, as Linux
  * accounts for it. In each round every connection sends a request before the first answer is read.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 #include "clock.h"
+#include "servers.h"
 
 #define REPETITIONS 3
 #define S_NS 1000000000ULL
 #define CONNECTIONS 50
 #define ROUNDS 40
 #define LARGEST 128
-#define TRY_AGAIN_NS 10000000
-#define VALUE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static const struct {
 	const char *server;
 	const char *row;
 	uint16_t port;
-	const char *request;
-	const char *answer;
+	const struct request *request;
 } rows[] = {
-	{ "redis", "redis-set", 6379, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$64\r\n" VALUE "\r\n", "+OK\r\n" },
-	{ "redis", "redis-get", 6379, "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", "$64\r\n" VALUE "\r\n" },
-	{ "memcached", "memcached-set", 11211, "set key 0 0 64\r\n" VALUE "\r\n", "STORED\r\n" },
-	{ "memcached", "memcached-get", 11211, "get key\r\n", "VALUE key 0 64\r\n" VALUE "\r\nEND\r\n" },
+	{ REDIS, "redis-set", REDIS_PORT, &redis_set },
+	{ REDIS, "redis-get", REDIS_PORT, &redis_get },
+	{ MEMCACHED, "memcached-set", MEMCACHED_PORT, &memcached_set },
+	{ MEMCACHED, "memcached-get", MEMCACHED_PORT, &memcached_get },
 };
 
 static int connections[CONNECTIONS];
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-/* Connects to a server that has just been started, and retries until it listens. */
-static int connected(uint16_t port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
-	struct timespec pause = { .tv_nsec = TRY_AGAIN_NS };
-	int on = 1, line;
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	for (;;) {
-		line = socket(AF_INET, SOCK_STREAM, 0);
-		if (line < 0)
-			fail("socket");
-		if (connect(line, (struct sockaddr *)&address, sizeof(address)) == 0)
-			break;
-		if (errno != ECONNREFUSED)
-			fail("connect");
-		close(line);
-		nanosleep(&pause, NULL);
-	}
-	setsockopt(line, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return line;
-}
 
 static void ask(const char *request, size_t length)
 {
@@ -116,17 +81,17 @@ static void print(const char *row, const char *whose, const uint64_t *took)
 	printf("\n");
 }
 
-static void measure(const char *row, const char *request, const char *answer, clockid_t server)
+static void measure(const char *row, const struct request *request, clockid_t server)
 {
-	size_t request_length = strlen(request), answer_length = strlen(answer);
+	size_t request_length = strlen(request->text), answer_length = strlen(request->answer);
 	uint64_t both[REPETITIONS], alone[REPETITIONS];
 
 	for (int repetition = 0; repetition < REPETITIONS; repetition++) {
 		uint64_t before = time_ns(server), start = begun();
 
 		for (int round = 0; round < ROUNDS; round++) {
-			ask(request, request_length);
-			hear(answer, answer_length);
+			ask(request->text, request_length);
+			hear(request->answer, answer_length);
 		}
 		both[repetition] = ended() - start;
 		alone[repetition] = time_ns(server) - before;
@@ -148,7 +113,7 @@ int main(int argc, char **argv)
 			continue;
 		for (int j = 0; j < CONNECTIONS; j++)
 			connections[j] = connected(rows[i].port);
-		measure(rows[i].row, rows[i].request, rows[i].answer, server);
+		measure(rows[i].row, rows[i].request, server);
 		for (int j = 0; j < CONNECTIONS; j++)
 			close(connections[j]);
 	}

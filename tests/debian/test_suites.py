@@ -5,7 +5,7 @@ import re
 from functools import cache
 
 import pytest
-from conftest import DEBIAN_PACKAGES, REPOSITORY, SCRIPT, SYSTEMS, run_guest
+from conftest import DEBIAN_PACKAGES, REPOSITORY, SCRIPT, SYSTEMS, Result, run_guest
 
 PYTHON = (
     "test_os",
@@ -30,14 +30,18 @@ PROGRAMS_END = "mmap 0\n"
 STRESS_LINE = re.compile(r"stress-ng: (?:fail|error):\s+\[\d+\] ([\w-]+)")
 
 
-@cache
-def python_suite(system: str, suite: str) -> dict[str, str]:
-    """The result of each test, by name."""
-    command = f"cd /tmp && python3 -m test -v {suite} 2>&1"
-    result = run_guest(system, command, limit_s=LIMIT_S, options=DEBIAN_PACKAGES)
+def outcomes_of(result: Result) -> dict[str, str]:
+    """The result of each test of a suite of python's, by name."""
     outcomes = dict(PYTHON_LINE.findall(result.output))
     assert len(outcomes) >= LEAST_TESTS, result.output[-2000:]
     return {**outcomes, "status": str(result.status)}
+
+
+@cache
+def python_suite(system: str, suite: str) -> dict[str, str]:
+    """The same on this system."""
+    command = f"cd /tmp && python3 -m test -v {suite} 2>&1"
+    return outcomes_of(run_guest(system, command, limit_s=LIMIT_S, options=DEBIAN_PACKAGES))
 
 
 @pytest.mark.parametrize("suite", PYTHON)

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs in the guest: a memcached server and many connections to it at once, and prints what they see.
 
-`python3 memcached_client.py SERVER`.
+`python3 memcached_client.py SERVER [CONNECTIONS]`.
 """
 
 import contextlib
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import BinaryIO
 
 PORT = 11211
-CONNECTIONS = 500
+CONNECTIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 ROUNDS = 10
 LISTENING = "server listening"
 Line = tuple[socket.socket, BinaryIO]
@@ -49,7 +51,11 @@ def got(lines: list[Line], keys: list[str]) -> list[str]:
 
 def main() -> None:
     """Everything, in the order in which it is printed."""
+    # A connection is a descriptor here.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4 * CONNECTIONS, 4 * CONNECTIONS))
     server = started(sys.argv[1])
+    # Of a program without a gate in the server of Keel.
+    print("stubs", Path(f"/proc/{server.pid}/maps").read_text().count("[keel]"))
     with contextlib.ExitStack() as stack:
         lines: list[Line] = []
         for _ in range(CONNECTIONS):

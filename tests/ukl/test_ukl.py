@@ -256,8 +256,9 @@ def test_a_large_one(tmp_path: Path, application: str) -> None:
 
 # What the clients of Debian's servers say, before their status.
 SERVED = {
-    "memcached": ["stored 500", "right 5000", "counted 500", "left value499", "ended with 0"],
+    "memcached": ["stubs 0", "stored 500", "right 5000", "counted 500", "left value499", "ended with 0"],
     "redis": [
+        "stubs 0",
         "keys :100000",
         "eval value42!",
         "bgsave +Background saving started",

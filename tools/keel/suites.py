@@ -96,7 +96,7 @@ def unit(settings: Settings) -> Count:
     total.add(_fetched(settings, python, places))
     # The tests import their conftest by its plain name, as pytest allows.
     types = ["mypy", "--config-file", python, *places]
-    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/ukl:bench"}))
+    total.add(_run(settings, "mypy", types, {"MYPYPATH": "tools:tests:tests/debian:tests/ukl:bench"}))
     pytest = [checkers.DEBIAN_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-rsfE", "-c", python]
     total.add(_run(settings, "command", [*pytest, "tools/keel/tests"], {"PYTHONPATH": "tools"}))
     total.add(_rust_checks(settings))
@@ -339,6 +339,8 @@ def machines_daily(settings: Settings) -> Count:
 SLOWEST = 40
 # Of the tests that boot Linux, those that take too long for every day.
 DEBIAN_TESTS = "tests/debian"
+# Of these, those of applications in the task of Linux itself.
+APPLICATION_TESTS = f"{DEBIAN_TESTS}/test_applications.py"
 ENDURANCE_TESTS = "tests/endurance"
 # Of these, the one that is in the suite of Linux in supervisor mode too.
 STRESSOR_TESTS = f"{ENDURANCE_TESTS}/test_stressors.py"
@@ -374,7 +376,12 @@ def colocated(settings: Settings) -> Count:
 
 def debian_suites(settings: Settings) -> Count:
     """Debian's own suites, natively and on Keel."""
-    return _booting(settings, "linux-debian", BOTH_SYSTEMS, (DEBIAN_TESTS,))
+    return _booting(settings, "linux-debian", BOTH_SYSTEMS, (DEBIAN_TESTS, f"--ignore={APPLICATION_TESTS}"))
+
+
+def applications(settings: Settings) -> Count:
+    """Whole applications of Debian's in the task of Linux itself."""
+    return _booting(settings, "linux-applications", BOTH_SYSTEMS, (APPLICATION_TESTS,))
 
 
 def endurance(settings: Settings) -> Count:
@@ -514,6 +521,7 @@ REST: dict[str, Suite] = {
     },
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
     "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "half an hour"),
+    "linux-applications": Suite(applications, "whole applications of Debian's in Linux's own task", "half an hour"),
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory, stress-ng", LONG),
     "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),

@@ -2,7 +2,8 @@
 """`./keel bench`: measures Keel against native Linux, the µ-kernel by itself, or ring 0 against ring 3.
 
 bench/run.py compares the two Linux, and native tasks, whose rows it gets from `./keel bench tasks`. bench/packaged.py compares
-the two with whole programs, bench/growth.py at several sizes of the work. bench/ukl.py compares the rings. The figures of
+the two with whole programs, bench/growth.py at several sizes of the work. bench/ukl.py compares the rings,
+bench/placements.py all places of a program, bench/latency.py how long servers take to answer in them. The figures of
 `./keel bench kernel` are in figures.py.
 """
 
@@ -40,6 +41,7 @@ MEASURING = "bench"
 PACKAGED = "packaged"
 UKL = "ukl"
 PLACEMENTS = "placements"
+LATENCY = "latency"
 GROWTH = "growth"
 LINES = "lines"
 SHARE = "share"
@@ -64,7 +66,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     if not HELP.intersection(arguments):  # which needs nothing
         packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
     program = settings.repository / "bench" / "run.py"
-    if arguments[:1] in ([UKL], [PLACEMENTS]):
+    if arguments[:1] in ([UKL], [PLACEMENTS], [LATENCY]):
         told = _for_ukl(settings, arguments[1:], on_keel=arguments[0] == PLACEMENTS)
         program, arguments = program.with_name(f"{arguments[0]}.py"), [*told, *arguments[1:]]
     if arguments[:1] in ([LINES], [PACKAGED], [GROWTH], [SHARE]):

@@ -127,6 +127,7 @@ def test_every_machine_can_be_tested_alone() -> None:
     assert PARTS.keys() - KERNEL_PARTS.keys() == {
         *long,
         *more,
+        "linux-applications",
         "linux-debian",
         "linux-endurance",
         "linux-colocated",
