@@ -56,8 +56,8 @@ pub fn set_preemption_threshold(cpu: &Cpu) {
     cpu.preemption_threshold.set(if slice { NOBODY } else { cpu.queue.top().map_or(0, |top| top as u16 + 1) });
 }
 
-/// Whether `choose` would choose the current thread of `cpu` once more, with nothing to do before it
-/// runs on: the time slice that runs, if there are threads of its priority, runs on, too.
+/// Whether `choose` would choose the current thread of `cpu` once more, with nothing to do before
+/// it runs on: the time slice that runs, if there are threads of its priority, runs on, too.
 #[inline(always)]
 pub fn goes_on(cpu: &Cpu, current: Ref<Thread>) -> bool {
     let (top, own) = (cpu.queue.top(), Some(current.priority.get()));

@@ -2,8 +2,8 @@
 //! `Global<T>`: a static whose fields are `Cell`s.
 //!
 //! Invariant: only exclusive code (lock.rs), or code that has the ordering lock (`lock::ordered`),
-//! changes it, and code under a single processor's lock at most reads it. Interrupts are off except in the two marked windows of entry.s, in which no
-//! reference into a global is in use.
+//! changes it, and code under a single processor's lock at most reads it. Interrupts are off except
+//! in the two marked windows of entry.s, in which no reference into a global is in use.
 
 use core::ops::Deref;
 

@@ -175,8 +175,8 @@ pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, 
     }
 }
 
-/// `map_answer` on a multiprocessor, with the lock of this CPU alone. False also if another CPU maps
-/// or unmaps just now.
+/// `map_answer` on a multiprocessor, with the lock of this CPU alone. False also if another CPU
+/// maps or unmaps just now.
 pub extern "C" fn map_answer_ordered(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
     lock::ordered(|| map_answer(from, to, utcb, content))
 }

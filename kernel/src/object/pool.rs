@@ -4,8 +4,8 @@
 //! An account takes whole pages; small objects come from pages that belong to one account, so one
 //! clan's use never fragments another's. The sum of all limits never exceeds the pool, therefore a
 //! page within a limit is always there. Owns the pages and what is recorded about each (`Page`);
-//! does not know what the objects are. Only exclusive code, or code that has the ordering lock, uses
-//! it (lock.rs).
+//! does not know what the objects are. Only exclusive code, or code that has the ordering lock,
+//! uses it (lock.rs).
 
 use crate::arch::{direct, direct_physical};
 use crate::{base::*, object::Task};

@@ -33,12 +33,6 @@ const fn absent(slot: usize) -> Id {
 }
 
 impl LookupCache {
-    /// The thread of this id, if it was looked for lately.
-    pub fn get(&self, id: Id) -> Option<Ref<Thread>> {
-        let slot = slot_of(id);
-        self.threads[slot].get().filter(|_| self.ids[slot].get() == id)
-    }
-
     /// Nobody is known.
     pub const fn new() -> LookupCache {
         let mut ids = [const { Cell::new(Id::NIL) }; SLOTS];

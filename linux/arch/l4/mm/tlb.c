@@ -5,17 +5,16 @@
  * is emptied when it is full, when Linux flushes a TLB, and before a thread of the mm is resumed.
  * context.lock protects the queue, except for its latest range, which is extended without a lock.
  * Nothing here sleeps. Flushes may run with interrupts soft-masked or not, but not within a section
- * of their own processor, nor with a lock that an interrupt handler or softirq takes: they spin until
- * other processors have left their sections, in which those run. That is so for each change of a
- * mapped entry, too, because it flushes when the queue is full; handlers make none.
+ * of their own processor, nor with a lock that an interrupt handler or softirq takes: they spin
+ * until other processors have left their sections, in which those run. That is so for each change
+ * of a mapped entry, too, because it flushes when the queue is full; handlers make none.
  *
  * Lockless walks. Another processor may use an entry that it read before it changed: to access user
  * memory (l4_lockless_walk) or to map the page (l4_mapping). Readers set their variable before they
  * load the entry; the flusher changes the entry by one atomic instruction and then tests the
- * variables. A reader either sees the new entry, or is waited for: until its section ends, or it has
- * mapped the page and waits for a message. A reader marks an entry
- * KEEL_MAPPED before it maps the page, so that a change afterwards queues the page. Page tables are
- * freed after the same wait.
+ * variables. A reader either sees the new entry, or is waited for: until its section ends, or it
+ * has mapped the page and waits for a message. A reader marks an entry KEEL_MAPPED before it maps
+ * the page, so that a change afterwards queues the page. Page tables are freed after the same wait.
  */
 #include <linux/delay.h>
 #include <linux/mm.h>

@@ -23,12 +23,12 @@
 # and the last ones rsp and gs are the user's. #DB, NMI, #DF and #MC, which cannot be masked, have
 # stacks of their own, and do not use gs where they interrupted the kernel (entry.s).
 #
-# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. While Rust maps, the ordering
-# lock, too (lock.rs: ordered). This CPU's lock is released, or left with
-# a pair (direct.rs), before the user's registers are loaded: after SWAPGS only a register leads to
-# the lock, and the user's registers leave none. That is safe: another CPU that then takes all locks
-# and wants to change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in
-# user mode.
+# Locks: this CPU's lock, on a multiprocessor (`locks`); see take_lock. While Rust maps, the
+# ordering lock, too (lock.rs: ordered). This CPU's lock is released, or left with a pair
+# (direct.rs), before the user's registers are loaded: after SWAPGS only a register leads to the
+# lock, and the user's registers leave none. That is safe: another CPU that then takes all locks and
+# wants to change this thread first sends an IPI (lock.rs: write_back), which this CPU takes in user
+# mode.
 #
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
@@ -115,8 +115,8 @@
 .endm
 
 # Reads the frame rbp of the blocked thread rbx: rcx = ip, r11 = flags, rdx = FS base, r15 = GS
-# base. An alien thread's frame is its chief's memory too, which may change at any time: each word is
-# read once, and used as it was checked. Uses rax.
+# base. An alien thread's frame is its chief's memory too, which may change at any time: each word
+# is read once, and used as it was checked. Uses rax.
 .macro read_frame refused
     mov rcx, [rbp + FRAME_ip]
     mov r11d, [rbp + FRAME_flags]
@@ -202,8 +202,8 @@
 # The message from rsp to rbx has more than register words. Check: the tag has at most MAX_WORDS
 # words, and no items or kind, whose bits are above these; or register words and one map item. This
 # is the last check; then the words are copied. SYSCALL has cleared DF. Keeps the message registers.
-# With the item Rust looks whether it can be mapped at once (transfer.rs: map_item); if not, the slow
-# path maps all of it. Uses all other registers, except that rbp is the caller's id if it was.
+# With the item Rust looks whether it can be mapped at once (transfer.rs: map_item); if not, the
+# slow path maps all of it. Uses all other registers, except that rbp is the caller's id if it was.
 .macro pass_more name, locks, clear, back
     cmp esi, MAX_WORDS
     ja .Litem_\@

@@ -50,10 +50,10 @@ static __always_inline void l4_walk_end(void)
 }
 
 /*
- * A section that maps what it finds in the current mm's tables. It does not nest. Interrupt handlers
- * may run in it where l4_waiting is set (kernel/irq.c). If the reply that maps it also waits for
- * anybody, the mappings are made as soon as the server thread waits, and the section ends with the
- * next message.
+ * A section that maps what it finds in the current mm's tables. It does not nest. Interrupt
+ * handlers may run in it where l4_waiting is set (kernel/irq.c). If the reply that maps it also
+ * waits for anybody, the mappings are made as soon as the server thread waits, and the section ends
+ * with the next message.
  */
 DECLARE_PER_CPU(const struct mm_struct *, l4_mapping);
 
