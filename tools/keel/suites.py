@@ -521,7 +521,7 @@ REST: dict[str, Suite] = {
     },
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
     "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "half an hour"),
-    "linux-applications": Suite(applications, "whole applications of Debian's in Linux's own task", "half an hour"),
+    "linux-applications": Suite(applications, "whole applications of Debian's in Linux's own task", "a quarter of an hour"),
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory, stress-ng", LONG),
     "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),
