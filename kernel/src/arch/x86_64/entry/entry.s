@@ -146,7 +146,8 @@ symbol leave_to_user
     iretq
 
 # The same where threads may run in supervisor mode. A native one after its system call returns by a
-# jump, as on the fast paths (fast.s: resume_native), which is no change of mode.
+# jump, as on the fast paths (fast.s: resume_native), which is no change of mode, and restores no
+# flags: not with TF or RF.
 # Live: rax = frame to leave with.
 leave_to_any:
     cmp dword ptr gs:[CPU_exit_cs], KERNEL_CS
@@ -156,6 +157,8 @@ leave_to_any:
     jne leave_to_user
     cmp qword ptr [rax + FRAME_orig_ax], {NO_CALL}
     je leave_to_user
+    test dword ptr gs:[CPU_exit_flags], FLAGS_NEED_IRET
+    jnz leave_to_user
     mov rcx, gs:[CPU_exit_ip]
     load rax, r15, r14, r13, r12, rbp, rbx, r10, r9, r8, rdx, rsi, rdi, rsp, rax
     swapgs
