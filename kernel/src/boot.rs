@@ -8,7 +8,7 @@ use crate::arch::{paging, print::log, reference, screen, serial};
 use crate::base::{facts::*, PhysAddr, Ref};
 use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
 use crate::{sched, sys::lthreads, sys::tasks};
-use keel_abi::{call::TASK_SHARED_QUOTA, memory::*, ranges::Range, Id, Info};
+use keel_abi::{acpi::number, call::TASK_SHARED_QUOTA, memory::*, ranges::Range, Id, Info};
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -221,24 +221,37 @@ fn load(loader: &Information, name: &str, place: Range) -> u64 {
     let module = loader.modules.iter().find(|module| module_name(module) == name.as_bytes());
     let module = module.unwrap_or_else(|| panic!("no boot module is named {name}"));
     // SAFETY: the loader put the module there.
-    let image = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
-    fill(image, place).unwrap_or_else(|| panic!("boot module {name} is no image of at most {} KB", place.size() >> 10))
+    let file = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
+    load_segments(file, place)
+        .unwrap_or_else(|| panic!("boot module {name} is not an ELF image that is linked at {:#x}", place.start))
 }
 
-/// Copies the image of a first task to the start of `place`, which is kept for it; the rest of that
-/// is zero. Returns the first instruction, with which the image begins: the build cuts it out of
-/// the ELF file (`./keel`, elf.py). `None`, and nothing is done, if it does not fit or is empty.
-fn fill(image: &[u8], place: Range) -> Option<u64> {
-    const ELF: &[u8] = b"\x7fELF";
-    if image.is_empty() || image.len() as u64 > place.size() || image.starts_with(ELF) {
-        return None;
+/// Copies the segments of a 64-bit ELF image (System V ABI, chapters 4 and 5) to where they are
+/// linked, inside `place`, which is kept for it; its first instruction. It is believed, but read
+/// and written within bounds.
+fn load_segments(file: &[u8], place: Range) -> Option<u64> {
+    const IDENTIFICATION: &[u8] = b"\x7fELF\x02";
+    const LOAD: u64 = 1;
+    const HEADER_BYTES: usize = 56;
+    file.starts_with(IDENTIFICATION).then_some(())?;
+    let headers = file.get(number(file, 32, 8)? as usize..)?.chunks_exact(HEADER_BYTES);
+    for header in headers.take(number(file, 56, 2)? as usize) {
+        let word = |at| number(header, at, 8);
+        let (offset, start, in_file, in_memory) = (word(8)?, word(16)?, word(32)?, word(40)?);
+        if number(header, 0, 4)? != LOAD {
+            continue;
+        }
+        let content = file.get(offset as usize..)?.get(..in_file as usize)?;
+        if in_file > in_memory || !place.contains(Range::new(start, start.checked_add(in_memory)?)) {
+            return None;
+        }
+        // SAFETY: the segment lies inside `place`, and has at least the file's size.
+        unsafe {
+            core::ptr::write_bytes(at(start), 0, in_memory as usize);
+            core::ptr::copy_nonoverlapping(content.as_ptr(), at(start), content.len());
+        }
     }
-    // SAFETY: the image has at most the size of `place`.
-    unsafe {
-        core::ptr::write_bytes(at(place.start), 0, place.size() as usize);
-        core::ptr::copy_nonoverlapping(image.as_ptr(), at(place.start), image.len());
-    }
-    Some(place.start)
+    number(file, 24, 8)
 }
 
 /// The base name of the first word of a module's command line.

@@ -74,17 +74,41 @@ fn nothing_becomes_a_device() {
     }
 }
 
+/// An ELF image with one loadable segment, and one that is not.
+fn image(start: u64, content: &[u8], in_memory: u64) -> Vec<u8> {
+    const HEADERS: [usize; 2] = [64, 64 + 56];
+    let mut file = vec![0; 64 + 2 * 56];
+    let mut put =
+        |at: usize, value: u64, size: usize| file[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+    put(0, 0x2_464c_457f, 5);
+    put(24, start + 1, 8);
+    put(32, HEADERS[0] as u64, 8);
+    put(56, 2, 2);
+    put(HEADERS[0], 6, 4);
+    put(HEADERS[0] + 16, 1, 8);
+    put(HEADERS[1], 1, 4);
+    for (at, value) in [(8, 64 + 2 * 56), (16, start), (32, content.len() as u64), (40, in_memory)] {
+        put(HEADERS[1] + at, value, 8);
+    }
+    file.extend(content);
+    file
+}
+
 #[test]
-fn a_first_task_comes_to_its_place_and_nowhere_else() {
+fn a_first_tasks_segments_come_to_their_place_and_nowhere_else() {
     let mut memory = vec![0xffu8; 16];
     let start = memory.as_mut_ptr() as u64 + 4;
     let place = Range::new(start, start + 8);
-    assert_eq!(fill(b"image", place), Some(start));
-    assert_eq!(memory, *b"\xff\xff\xff\xffimage\0\0\0\xff\xff\xff\xff");
-    assert_eq!(fill(b"as large", place), Some(start));
+    assert_eq!(load_segments(&image(start, b"text", 6), place), Some(start + 1));
+    assert_eq!(memory, *b"\xff\xff\xff\xfftext\0\0\xff\xff\xff\xff\xff\xff");
     let before = memory.clone();
-    for refused in [&b"too large"[..], b"", b"\x7fELF\x02"] {
-        assert_eq!(fill(refused, place), None, "{refused:?}");
-    }
+    assert_eq!(load_segments(&image(start, b"text", 9), place), None);
+    assert_eq!(load_segments(&image(start, b"text", u64::MAX), place), None);
+    assert_eq!(load_segments(&image(start, b"text", 3), place), None);
+    assert_eq!(load_segments(&image(start - 1, b"text", 4), place), None);
+    let whole = image(start, b"text", 4);
+    assert_eq!(load_segments(&whole[..whole.len() - 1], place), None);
+    assert_eq!(load_segments(&whole[1..], place), None);
+    assert_eq!(load_segments(&[], place), None);
     assert_eq!(memory, before);
 }

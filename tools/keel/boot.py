@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, elf, forward, layers, machine, qemu, share
+from . import bootconf, forward, layers, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
 from .placement import TASKS, Placement
@@ -33,8 +33,6 @@ LONGEST_PARAMETERS = 2048 - 128
 # The kernel that Debian ships, in place of a file.
 DEBIAN_KERNEL = "debian"
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-# The tasks that the µ-kernel starts.
-FIRST_TASKS = ("sigma0", "root")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
 # The debug build has its own serial line, on which a panic waits for commands.
@@ -270,15 +268,13 @@ def tests_guest(settings: Settings, choices: Choices, slot: Slot) -> qemu.Guest:
 
 
 def _modules(settings: Settings, slot: Slot, text: str) -> tuple[qemu.Module, ...]:
-    """The images of the first two tasks, the configuration with this text, and every native task that it names."""
+    """The first two tasks, the configuration with this text, and every native task that it names."""
     configuration = slot.directory / bootconf.NAME
     configuration.write_text(text)
-    first = [slot.directory / name for name in FIRST_TASKS]
-    for image in first:
-        image.write_bytes(elf.image((settings.keel_directory / image.name).read_bytes()))
-    names = {word for word in text.split() if TASK.fullmatch(word)} - {*FIRST_TASKS, settings.linux_server.name}
+    first = [settings.keel_directory / "sigma0", settings.keel_directory / "root", configuration]
+    names = {word for word in text.split() if TASK.fullmatch(word)} - {"sigma0", "root", settings.linux_server.name}
     tasks = sorted(path for path in settings.keel_directory.iterdir() if path.name in names)
-    return tuple(qemu.Module(path) for path in [*first, configuration, *tasks])
+    return tuple(qemu.Module(path) for path in [*first, *tasks])
 
 
 def check(choices: Choices) -> None:

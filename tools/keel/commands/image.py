@@ -78,8 +78,7 @@ def _make(settings: Settings, file: Path, template: Path, parameters: str, given
             raise system_error(f"{file} cannot be written", error) from error
         finally:
             aside.unlink(missing_ok=True)
-    first = [settings.keel_directory / name for name in boot.FIRST_TASKS]
-    images = [described.kernel, *first, *(module.path for module in described.modules)]
+    images = [described.kernel, *(module.path for module in described.modules)]
     return [path for path in images if path.parent == settings.keel_directory]
 
 
