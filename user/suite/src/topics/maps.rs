@@ -28,6 +28,7 @@ pub const CASES: &[Case] = &[
     ("write-to-read-only-faults", write_read_only),
     ("no-execute", no_execute),
     ("nothing-mapped-nothing-arrives", nothing_there),
+    ("what-a-reply-with-an-item-says", reply_with_item),
     ("many-items", many_items),
     ("large-fpage-with-holes", with_holes),
     ("a-row-of-pages", row_of_pages),
@@ -66,6 +67,9 @@ extern "C" fn mapper(_: u64) -> ! {
         };
     }
 }
+
+/// The label of a reply with an item.
+const TOLD: u32 = 77;
 
 /// Lets a helper map `item` into `window` of the own space; returns what arrived.
 pub fn map_here(item: MapItem, window: Fpage) -> Result<MapItem, Failure> {
@@ -436,6 +440,40 @@ fn open_servant() -> Result<Child, Failure> {
     let child = child(servant, 0)?;
     call(child.thread, Message::new(TAKE, &[WINDOW]))?;
     Ok(child)
+}
+
+/// Replies with three words and the map item in the cells.
+extern "C" fn telling_mapper(_: u64) -> ! {
+    let mut next = wait(Timeout::Never);
+    loop {
+        next = match next {
+            Ok(got) => {
+                let item = MapItem { send_base: cell(0).load(SeqCst), fpage: cell(1).load(SeqCst) };
+                let reply = Message::new(TOLD, &[1, 2, 3]).with_maps(&[item]);
+                keel_l4::ipc::send_and_wait(got.from, reply, Timeout::Zero, Timeout::Never)
+            }
+            Err(_) => wait(Timeout::Never),
+        };
+    }
+}
+
+/// What a reply with an item says, whether a page table has to be made for the item or not.
+fn reply_with_item() -> Outcome {
+    let (mapper, from, beside) = (Spawn::new(telling_mapper, 0).start()?, page(), page());
+    cell(1).store(one(from, FPAGE_READ).0, SeqCst);
+    for _ in 0..3 {
+        utcb::set_receive_window(slot(1));
+        let told = call(mapper, Message::label(0));
+        utcb::set_receive_window(Fpage::NIL);
+        let told = told?;
+        same!("sender, label, items", (told.from, told.tag.label(), told.tag.maps()), (mapper, TOLD, 1));
+        same!("words", told.words[..3], [1, 2, 3]);
+        same!("what arrived", utcb::map_item(0).fpage, one(WINDOW + PAGE, FPAGE_READ).0);
+        // From now on the page tables stay.
+        map_in_own_space(&[item(WINDOW + 2 * PAGE, one(beside, FPAGE_READ))])?;
+        unmap(one(from, FPAGE_RWX), UNMAP_RIGHTS)?;
+    }
+    Ok(())
 }
 
 fn to_child() -> Outcome {
