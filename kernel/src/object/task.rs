@@ -227,7 +227,7 @@ impl Ref<Task> {
         }
     }
 
-    /// Its lthreads by their numbers. Interrupts are let in on the way, and one that was given out
+    /// Its lthreads by their numbers. Interrupts are served on the way, and one that was given out
     /// may be deleted.
     pub fn each_lthread(self) -> impl Iterator<Item = Ref<Thread>> {
         let mut number = 0;

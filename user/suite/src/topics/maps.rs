@@ -53,23 +53,24 @@ const STORE: u32 = 2;
 const TAKE: u32 = 3;
 const PASS: u32 = 4;
 
-/// Sends the map item in cells 0 (send base) and 1 (fpage) to every caller.
+/// The label and the words of the mapper's replies.
+const TOLD: u32 = 77;
+const TOLD_WORDS: [u64; 3] = [1, 2, 3];
+
+/// Replies to every caller with the map item in cells 0 (send base) and 1 (fpage), and with words.
 extern "C" fn mapper(_: u64) -> ! {
     let mut next = wait(Timeout::Never);
     loop {
         next = match next {
             Ok(got) => {
                 let item = MapItem { send_base: cell(0).load(SeqCst), fpage: cell(1).load(SeqCst) };
-                let reply = Message::label(0).with_maps(&[item]);
+                let reply = Message::new(TOLD, &TOLD_WORDS).with_maps(&[item]);
                 keel_l4::ipc::send_and_wait(got.from, reply, Timeout::Zero, Timeout::Never)
             }
             Err(_) => wait(Timeout::Never),
         };
     }
 }
-
-/// The label of a reply with an item.
-const TOLD: u32 = 77;
 
 /// Lets a helper map `item` into `window` of the own space; returns what arrived.
 pub fn map_here(item: MapItem, window: Fpage) -> Result<MapItem, Failure> {
@@ -442,24 +443,9 @@ fn open_servant() -> Result<Child, Failure> {
     Ok(child)
 }
 
-/// Replies with three words and the map item in the cells.
-extern "C" fn telling_mapper(_: u64) -> ! {
-    let mut next = wait(Timeout::Never);
-    loop {
-        next = match next {
-            Ok(got) => {
-                let item = MapItem { send_base: cell(0).load(SeqCst), fpage: cell(1).load(SeqCst) };
-                let reply = Message::new(TOLD, &[1, 2, 3]).with_maps(&[item]);
-                keel_l4::ipc::send_and_wait(got.from, reply, Timeout::Zero, Timeout::Never)
-            }
-            Err(_) => wait(Timeout::Never),
-        };
-    }
-}
-
 /// What a reply with an item says, whether a page table has to be made for the item or not.
 fn reply_with_item() -> Outcome {
-    let (mapper, from, beside) = (Spawn::new(telling_mapper, 0).start()?, page(), page());
+    let (mapper, from, beside) = (Spawn::new(mapper, 0).start()?, page(), page());
     cell(1).store(one(from, FPAGE_READ).0, SeqCst);
     for _ in 0..3 {
         utcb::set_receive_window(slot(1));
@@ -467,7 +453,7 @@ fn reply_with_item() -> Outcome {
         utcb::set_receive_window(Fpage::NIL);
         let told = told?;
         same!("sender, label, items", (told.from, told.tag.label(), told.tag.maps()), (mapper, TOLD, 1));
-        same!("words", told.words[..3], [1, 2, 3]);
+        same!("words", told.words[..3], TOLD_WORDS);
         same!("what arrived", utcb::map_item(0).fpage, one(WINDOW + PAGE, FPAGE_READ).0);
         // From now on the page tables stay.
         map_in_own_space(&[item(WINDOW + 2 * PAGE, one(beside, FPAGE_READ))])?;

@@ -106,9 +106,10 @@
     jne \refused
 .endm
 
-# Check: the blocked thread whose frame is rbp runs 64-bit code, and no selector has to be loaded.
-# A 32-bit thread needs another exit (switch.rs: load). Uses rax.
+# rbp = frame of the blocked thread rbx. Check: it runs 64-bit code, and no selector has to be
+# loaded. A 32-bit thread needs another exit (switch.rs: load). Uses rax.
 .macro must_be_64_bit refused
+    mov rbp, [rbx + THREAD_frame]
     must_share_selectors rbp, \refused
     cmp dword ptr [rbp + FRAME_cs], USER_CS
     jne \refused
@@ -641,7 +642,6 @@
     jne .Lslow_\name
     # The partner may run next.
     must_run_next .Lslow_\name, ax, word
-    mov rbp, [rbx + THREAD_frame]
     must_be_64_bit .Lslow_\name
     read_frame .Lslow_\name
     # POINT OF NO RETURN: nothing below can fail. What follows chooses the exit instruction.
@@ -702,7 +702,6 @@
     must_run_next .Lslow_\name, ax, word
     # Rust uses the message registers. From here on the slow path need not save them.
     save_message
-    mov rbp, [rbx + THREAD_frame]
     must_be_64_bit .Lsaved_slow_\name
     # The pages can be mapped at once (transfer.rs: map_answer), and no other CPU maps or unmaps
     # meanwhile. If not, the slow path maps all of them: those that are mapped by then, too.
@@ -975,7 +974,6 @@ symbol \name, 64
     jne .Lsettle_\name
     test esi, {TAG_ITEMS}
     jnz .Lsettle_\name
-    mov rbp, [rbx + THREAD_frame]
     must_be_64_bit .Lsettle_\name
     read_frame .Lsettle_\name
     must_restore_by_sysret .Lsettle_\name
