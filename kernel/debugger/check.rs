@@ -117,7 +117,7 @@ fn free_chain() -> u64 {
     let is_zero = last == PoolPage::NONE || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
     expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.raw());
     let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
-        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes", index.raw());
+        expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes or parts", index.raw());
     });
     clear.count() as u64
 }

@@ -137,7 +137,9 @@ pub fn find(rsdp: u64, ram: &Memory) {
         for pin in 0..count {
             let place = (io.address, io::ENTRY + 2 * pin);
             write_entry(place, io::MASKED, 0);
-            let is_here = |line: &u32| io.base.checked_add(pin) == Some(madt.pin(*line)) && madt.owns_pin(*line);
+            // Only pins that a line can have: `Madt::pin` has one number for all beyond.
+            let pin = io.base.checked_add(pin).filter(|pin| *pin < MAX_GSIS as u32);
+            let is_here = |line: &u32| pin == Some(madt.pin(*line)) && madt.owns_pin(*line);
             (0..MAX_GSIS as u32).filter(is_here).for_each(|line| PLACES[line as usize].set(place));
         }
     }

@@ -124,6 +124,11 @@ pub struct Processor {
     pub cpu: Cpu,
 }
 
+// What entry.s and `tables::init` rely on: the kernel stack ends at the Cpu structure, exceptions
+// push what they push below `Cpu::address`, aligned to 16 bytes, and IRET reads five words of that.
+const _: () = assert!(offset_of!(Processor, cpu) == STACK && align_of::<Cpu>() % 16 == 0);
+const _: () = assert!(offset_of!(Cpu, exit_ip) == 3 * 8 && offset_of!(Cpu, address) == 8 * 8);
+
 /// The processors that run, in the order of their numbers.
 static ALL: [AtomicPtr<Cpu>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];
 static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -179,7 +179,7 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
     }
     let memory = POOL.take(thread.task.account, SIZE.get(), Kind::Fpu)?.cast::<State>();
     // SAFETY: fresh memory, aligned to the power of two above its size. Only `SIZE` bytes of a
-    // State are ever used by the processor; the pool's class is at least that.
+    // State are ever used by the processor; the pool's size for it is at least that.
     let state = unsafe { Ref::new(memory) };
     state.reset();
     thread.fpu.set(Some(state));
