@@ -175,6 +175,20 @@ crate::constants! {
     SCHEDULE_PREEMPTER = 4;
     /// thread_schedule rsi: move to processor r10
     SCHEDULE_PROCESSOR = 8;
+    /// thread_schedule rsi: the thread's segments reach what r13 says, in the tables of the task r14
+    /// (nil: the caller's): window base | log2 of its size, or SMALL_*
+    SCHEDULE_SMALL = 16;
+    /// thread_schedule r13: a 64-bit thread in its own space
+    SMALL_NONE = 0;
+    /// thread_schedule r13: log2 of the smallest window
+    SMALL_MIN_LOG2 = 24;
+    /// thread_schedule r13: log2 of the largest window
+    SMALL_MAX_LOG2 = 30;
+    /// thread_schedule r13: a 32-bit thread in its own space
+    SMALL_ALL = 32;
+    /// Bit of the r13 that thread_schedule returns: the thread reached outside of its window, and is
+    /// in its own space since
+    SMALL_PROMOTED = 64;
     /// Thread state: stopped, or created and not yet started
     STATE_INACTIVE = 0;
     /// Thread state: running or ready

@@ -16,6 +16,9 @@ crate::constants! {
     AREA_UPPER = 0xffff_f800_0000_0000;
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
+    /// Size and alignment of a kernel area below 4 GB that is no multiple of AREA_SIZE: of a task
+    /// with 32-bit threads. It has UTCBs of 511 lthreads, and no frame window
+    AREA_SMALL_SIZE = 1 << 21;
     /// Offset of the kernel interface page (KIP)
     AREA_KIP = 0;
     /// Offset of the UTCB of lthread 0; the others follow, one page each
@@ -109,6 +112,8 @@ crate::constants! {
     FEATURE_CONSTANT_TSC = 2;
     /// Feature: TLB entries have a PCID and stay valid when the address space changes
     FEATURE_PCID = 4;
+    /// Processor feature: segments have limits, without which windows protect nothing
+    FEATURE_SEGMENT_LIMITS = 8;
 }
 
 crate::layout! {

@@ -3,7 +3,7 @@
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
 use crate::arch::multiboot::{Information, Module};
-use crate::arch::{acpi, apic, boot::smp, clock, cpu, cpuid, cpuid::Feature, direct, entry, fpu};
+use crate::arch::{acpi, apic, boot::has_segment_limits, boot::smp, clock, cpu, cpuid, cpuid::Feature, direct, entry, fpu};
 use crate::arch::{paging, print::log, reference, screen, serial};
 use crate::base::{facts::*, PhysAddr, Ref};
 use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
@@ -29,7 +29,9 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
         log!("the loader tells of too many pieces of memory: {} KB of RAM are not used", lost >> 10);
     }
     cpuid::init();
-    WORDS_GIVEN.set(switches(line));
+    // Where segments have limits it is safe.
+    let safe = (has_segment_limits() as u32) << Word::SmallUnsafe as u32;
+    WORDS_GIVEN.set(switches(line) | safe);
     screen::init(&loader);
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);
@@ -154,6 +156,7 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = clock::parameters();
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
+        | if has_segment_limits() { FEATURE_SEGMENT_LIMITS } else { 0 }
         | if cpu::numbered(0).pcids.are_used() { FEATURE_PCID } else { 0 };
     info.fpu_size = fpu::SIZE.get() as u64;
     info.fpu_mask = fpu::MASK.get();

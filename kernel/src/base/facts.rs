@@ -45,6 +45,8 @@ pub enum Word {
     NoPcid,
     /// The console is shown on the screen.
     Screen,
+    /// Threads may be put into windows though the processor knows no segment limits.
+    SmallUnsafe,
     /// The root task may create tasks that run in supervisor mode.
     Supervisor,
     /// The local APICs are switched to x2APIC mode first, as some firmware leaves them.
@@ -54,8 +56,10 @@ pub enum Word {
 }
 
 /// The words, in the order of `Word`.
-pub(crate) const WORDS: [&[u8]; 8] =
-    [b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"supervisor", b"x2apic", b"x2apic-locked"];
+pub(crate) const WORDS: [&[u8]; 9] = [
+    b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"small-unsafe", b"supervisor", b"x2apic",
+    b"x2apic-locked",
+];
 
 /// Takes ranges out of a set of memory.
 pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {

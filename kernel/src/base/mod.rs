@@ -10,6 +10,7 @@ pub mod global;
 pub mod list;
 #[allow(unsafe_code, reason = "arithmetic that the compiler must not turn into a branch")]
 pub mod nospec;
+pub mod reach;
 #[allow(unsafe_code, reason = "a `Ref` is valid as long as whoever deletes an object keeps to its rule")]
 pub mod refs;
 
@@ -18,4 +19,5 @@ pub use address::{PhysAddr, VirtAddr};
 pub use core::cell::Cell;
 pub use global::Global;
 pub use list::{Linked, Links, List};
+pub use reach::Reach;
 pub use refs::Ref;

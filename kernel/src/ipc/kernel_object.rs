@@ -343,7 +343,7 @@ fn payee(chief: Ref<Task>, id: Id) -> Result<Ref<Task>, Error> {
 /// Where frame pages [first, first + count) lie in the kernel area of a task.
 fn frame_offsets(task: Ref<Task>, first: u64, count: u64) -> Result<impl Iterator<Item = u64> + Clone, Error> {
     let end = first.checked_add(count).filter(|end| *end <= AREA_FRAME_PAGES).ok_or(Error::Invalid)?;
-    Error::Invalid.when(task.area == VirtAddr::NONE || count > MAX_FRAME_PAGES)?;
+    Error::Invalid.when(task.area_size < AREA_SIZE || count > MAX_FRAME_PAGES)?;
     Ok((first..end).map(|page| AREA_FRAMES + page * PAGE_SIZE))
 }
 

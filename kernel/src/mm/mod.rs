@@ -8,3 +8,4 @@ pub mod mapdb;
 pub mod space;
 #[allow(unsafe_code, reason = "users' memory")]
 pub mod umem;
+pub mod windows;

@@ -128,7 +128,7 @@ impl Leaf {
 
     /// Top table of its space.
     fn root(&self) -> PhysAddr {
-        POOL.page(self.table).task.get().map_or(PhysAddr::NONE, |task| POOL.physical(task.root_table))
+        POOL.page(self.table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
     }
 
     /// The leaf as it stays until the locks are given back: no other processor uses the space, and
@@ -189,7 +189,7 @@ fn new_nodes(table: PoolPage, number: usize) -> Result<(), Error> {
 }
 
 /// A table for entries of `level` from address `base` on, below another one (or none).
-fn new_table(account: Ref<pool::Account>, level: u8, base: VirtAddr, above: PoolPage) -> Result<PoolPage, Error> {
+pub(super) fn new_table(account: Ref<pool::Account>, level: u8, base: VirtAddr, above: PoolPage) -> Result<PoolPage, Error> {
     let table = POOL.take_zeroed(account, Kind::Table)?;
     let page = POOL.page(table);
     page.task.set(POOL.page(above).task.get());
@@ -280,12 +280,12 @@ pub fn memory(task: Ref<Task>, address: VirtAddr) -> Option<&'static Range> {
 }
 
 /// Where the walk for an address ended: the lowest table, and the level of its entries.
-type Hole = (PoolPage, u8);
+pub(super) type Hole = (PoolPage, u8);
 
 /// Walks the tables for an address, down to level `stop`. Most walks begin where the last one
 /// ended.
 #[inline(always)]
-fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
+pub(super) fn walk(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     let last = task.last_tables[0].get();
     if stop == 0 && POOL.page(last).base.get() == address.align_down(span(1)) {
         return (last, 0);
@@ -362,7 +362,7 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
-fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
+pub(super) fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
         Error::Busy.when(cell.get() & PRESENT != 0)?;
@@ -378,7 +378,7 @@ fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, leve
 }
 
 /// Gives back a table without entries, and those above it that became empty by that.
-fn drop_if_empty(mut table: PoolPage) {
+pub(super) fn drop_if_empty(mut table: PoolPage) {
     while POOL.page(table).used.get() == 0 {
         poll();
         let page = POOL.page(table);
@@ -758,7 +758,7 @@ pub fn unmap(task: Ref<Task>, at: &mut VirtAddr, end: VirtAddr, keep: u64, itsel
         let node = leaf.node();
         if node == NodeIndex::NONE {
             // An object of the kernel's: nothing that is mapped lies in its area.
-            *at = address.align_down(AREA_SIZE) + AREA_SIZE;
+            *at = task.area + task.area_size;
             continue;
         }
         if *at > address || end < address + size {
@@ -789,15 +789,12 @@ pub fn unmap(task: Ref<Task>, at: &mut VirtAddr, end: VirtAddr, keep: u64, itsel
     Ok(())
 }
 
-/// Bytes that a table of small pages covers.
-pub const TABLE: u64 = span(1);
-
 /// Moves all small pages of a table to where nothing is mapped yet, by the entry of the table
 /// alone: rights, state and what was derived from them stay. Both addresses are multiples of
-/// `TABLE`. False: they cannot be moved so, and stay.
+/// `TABLE_SPAN`. False: they cannot be moved so, and stay.
 pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
     let (table, level) = walk(task, from, 0);
-    let target = Range::new(to.raw(), to.raw() + TABLE);
+    let target = Range::new(to.raw(), to.raw() + TABLE_SPAN);
     let room = memory(task, to).is_some_and(|memory| memory.contains(target));
     if level > 0 || in_area(task, from) || in_area(task, to) || !room {
         return false;
@@ -810,11 +807,12 @@ pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
     let old = page.parent.replace(above);
     let entry = entry_cell(old, slot(from, 1));
     // Nobody walks the tables while the table is in neither place.
-    shoot_down(POOL.physical(task.root_table));
+    shoot_down(task.space.get());
     cell.set(entry.take());
     POOL.page(above).fill(slot(to, 1), 1);
     page.base.set(to);
     flush_all(POOL.physical(task.root_table));
+    task.window.get().iter().for_each(|window| hide(*window, 1, from));
     POOL.page(above).count_entries(1);
     POOL.page(old).count_entries(-1);
     drop_if_empty(old);
@@ -1092,7 +1090,7 @@ impl Mapping {
         // How much is done behind the piece of that size that an address lies in.
         let behind = |address: VirtAddr, size| Ok((0, done + size - address.offset_in(size)));
         if in_area(self.to, target) {
-            return behind(target, AREA_SIZE);
+            return behind(target, self.to.area_size);
         }
         let leaf = match find_source(self.from, source, self.item)? {
             Ok(leaf) if leaf.node().is_some() => leaf,
@@ -1162,6 +1160,10 @@ impl Mapping {
         if old & PRESENT == 0 {
             return Ok(None);
         }
+        if old & MAPPED == 0 {
+            // Windows of others.
+            return Ok(Some(0));
+        }
         if found > 0 && old & LARGE == 0 {
             // Smaller pages lie where a large one is to go.
             unmap(self.to, &mut { at }, at + span(level), 0, true, work)?;
@@ -1222,7 +1224,7 @@ fn is_below(node: NodeIndex, ancestor: NodeIndex, work: &mut Work) -> bool {
 
 /// Whether an address lies in a task's kernel area.
 fn in_area(task: Ref<Task>, address: VirtAddr) -> bool {
-    task.area != VirtAddr::NONE && address.raw() / AREA_SIZE == task.area.raw() / AREA_SIZE
+    address - task.area < task.area_size
 }
 
 /// Enters a page of the pool that user and kernel share, at an address in the kernel area.

@@ -4,15 +4,17 @@
 //! A task number is inactive (somebody may create a task there) or has a `Task`. Owns the table and
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
-use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
-use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Ref, VirtAddr};
+use crate::arch::paging::{slot, OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
+use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Reach, Ref, VirtAddr};
 use crate::object::{io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
 use crate::percpu::preempt;
 use core::{array, ops::Range};
-use keel_abi::{fpage::number, ids::*, Error, Id};
+use keel_abi::{fpage::number, ids::*, memory::*, Error, Id};
 
 /// List tag: the tasks of one clan.
 pub struct Clan;
+/// List tag: the tasks with windows in the tables of one.
+pub struct Members;
 
 /// Lthread numbers whose slots lie in the task itself; most tasks have one lthread.
 const INLINE_LTHREADS: usize = 4;
@@ -71,8 +73,20 @@ object! {
         /// The page tables of small pages (0) and of pages of 2 MB (1) where the last walks ended;
         /// the pool's first page, which covers no address, if they are gone.
         pub last_tables: [Cell<PoolPage>; 2] = array::from_fn(|_| Cell::new(POOL.first.get())),
-        /// Base of the kernel area, a multiple of `AREA_SIZE`, or none.
+        /// What entries of its tables are flushed from: its top table's address, with
+        /// `paging::WINDOWED` while it has a window.
+        pub space: Cell<PhysAddr> = Cell::new(POOL.physical(root_table)),
+        /// Where another task's tables show it.
+        pub window: Cell<Option<Window>> = Cell::new(None),
+        /// Threads of it that were put there.
+        pub window_users: Cell<u32> = Cell::new(0),
+        /// The tasks that its tables show.
+        pub members: List<Task, Members> = List::new(),
+        member_links: Links<Task> = Links::new(),
+        /// Base of the kernel area, a multiple of its size, or none.
         pub area: VirtAddr = VirtAddr::new(number(plan.area)),
+        /// Bytes of the kernel area, 0 if it has none.
+        pub area_size: u64 = plan.area_size(),
         /// Whether it may have memory in the upper half.
         pub upper: bool = plan.upper,
         /// Whether it runs in supervisor mode.
@@ -107,6 +121,25 @@ object! {
 }
 
 linked!(Task, Clan, siblings);
+linked!(Task, Members, member_links);
+
+/// Where a task with 32-bit threads is in the tables of another one, its host.
+#[derive(Clone, Copy)]
+pub struct Window {
+    /// The task whose tables show it.
+    pub host: Ref<Task>,
+    /// Where its address 0 lies there, and how much of it is shown.
+    pub reach: Reach,
+    /// The table there whose entries lead to its tables of small pages.
+    pub table: PoolPage,
+}
+
+impl Window {
+    /// The entry that shows 2 MB of the task, at an address of its own.
+    pub fn cell(&self, address: VirtAddr) -> &'static Cell<u64> {
+        POOL.word(self.table, slot(address + self.reach.base(), 1))
+    }
+}
 
 /// What stands at an lthread number. Its form as a word is known here alone.
 enum Slot {
@@ -383,6 +416,17 @@ pub struct Plan {
     pub upper: bool,
     /// Whether it runs in supervisor mode.
     pub supervisor: bool,
+}
+
+impl Plan {
+    /// Bytes of the kernel area: AREA_SIZE, AREA_SMALL_SIZE, or 0 for none.
+    pub fn area_size(&self) -> u64 {
+        match self.area {
+            0 => 0,
+            area if area % AREA_SIZE == 0 => AREA_SIZE,
+            _ => AREA_SMALL_SIZE,
+        }
+    }
 }
 
 /// The account that pays for what a chief's tasks have none of their own for.

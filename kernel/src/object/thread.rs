@@ -7,7 +7,7 @@
 //! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
-use crate::base::{Cell, Links, List, PhysAddr, Ref};
+use crate::base::{Cell, Links, List, PhysAddr, Reach, Ref};
 use crate::ipc::{kernel_object::*, transfer::Transfer};
 use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
@@ -96,6 +96,9 @@ impl Flags {
     pub const CROSS_CLAN_HANDLER: Flags = Flags(4096);
     /// It is native, and its ip was exchanged for one that no user can have: that has no fast path.
     pub const BAD_IP: Flags = Flags(65536);
+    /// It runs 32-bit code, with segments that reach no further than `Thread::reach`. That has no
+    /// fast path.
+    pub const SMALL: Flags = Flags(1 << 17);
     /// It has debug registers or descriptors of its own.
     pub const DEBUG_TLS: Flags = Flags(512);
     /// It sends its handler messages of its own although it is alien, or its calls are the
@@ -180,8 +183,17 @@ object! {
         pub task: Ref<Task> = task,
         /// Address of its task's chief, 0 if it has none.
         pub chief: u64 = task.chief.map_or(0, |chief| chief.as_ptr() as u64),
-        /// Physical address of its space's top table.
-        pub space: PhysAddr = POOL.physical(task.root_table),
+        /// Physical address of the top table that it runs on: its space's, or that of the task
+        /// whose tables show its window.
+        pub space: Cell<PhysAddr> = Cell::new(POOL.physical(task.root_table)),
+        /// What its segments reach; changed by small.rs.
+        pub reach: Cell<Reach> = Cell::new(Reach::NONE),
+        /// The same as its chief set it, before the thread reached beyond.
+        pub given_reach: Cell<Reach> = Cell::new(Reach::NONE),
+        /// Its thread-local segments that cover all reach below their bases, and not above.
+        pub down: Cell<bool> = Cell::new(false),
+        /// Where that last changed, and how often it did so there.
+        pub turned: Cell<(u64, u32)> = Cell::new((0, 0)),
         /// Top table of the supervisor task whose upper half that space shows, OWN_HALF, or none.
         pub half: PhysAddr = task.half(),
         /// It runs in supervisor mode.

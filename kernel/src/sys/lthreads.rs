@@ -4,17 +4,20 @@
 use crate::arch::{direct_physical, fpu, switch, tables};
 use crate::ipc::{ipc, kernel_object, transfer};
 use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
+use crate::sys::small;
 use crate::{base::*, mm::space, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::canonical, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
 
 // A thread's UTCB never lies where frames are.
-const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);
+const _: () = assert!(AREA_UTCBS + AREA_MAX_UTCBS * PAGE_SIZE <= AREA_FRAMES);
 
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
+    // A thread there would read the windows of others, but for their chief's.
+    Error::Denied.when(task.members.first().is_some_and(|member| member.chief != Some(task)))?;
     let id = task.reserve_lthread(plan.lthread)?;
     let alien = plan.frame.is_some();
-    Error::Invalid.when(!alien && (task.area == VirtAddr::NONE || id.lthread() as u64 >= AREA_MAX_UTCBS))?;
+    Error::Invalid.when(!alien && utcb_offset(id) >= task.area_size.min(AREA_FRAMES))?;
     let utcb = if alien { core::ptr::null_mut() } else { space::add_object(task, utcb_offset(id))?.cast() };
     let thread = POOL.make(task.account, Kind::Lthread, Thread::new(id, task, utcb, plan));
     let thread = thread.inspect_err(|_| space::remove_object(task, utcb_offset(id)))?;
@@ -108,6 +111,7 @@ pub unsafe fn delete(thread: Ref<Thread>) -> bool {
     }
     kernel_object::thread_deleted(thread);
     let current = sched::forget(thread);
+    small::forget(thread);
     thread.task.vacate(thread);
     fpu::drop_states(thread);
     if thread.has(Flags::ALIEN) {

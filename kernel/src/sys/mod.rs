@@ -8,6 +8,7 @@ pub mod leave;
 pub mod lthreads;
 #[allow(unsafe_code, reason = "reads the stack that it is on")]
 pub mod panic;
+pub mod small;
 #[allow(unsafe_code, reason = "deletes tasks")]
 pub mod syscall;
 #[allow(unsafe_code, reason = "deletes threads and tasks")]

@@ -5,11 +5,11 @@
 //! is the current thread, whose registers are in its frame. A call that is preempted returns
 //! `Stop::Restart`, and the caller executes the `syscall` instruction again when it next runs.
 
-use crate::arch::{self, cpu};
+use crate::arch::{self, cpu, paging::TABLE_SPAN};
 use crate::ipc::{fault, ipc};
 use crate::mm::{io, space, space::Done, space::Stop, space::Work};
 use crate::object::{task, thread, thread::Flags, thread::State, Task, TaskNumber, Thread};
-use crate::sys::{exregs, lthreads, tasks};
+use crate::sys::{exregs, lthreads, small, tasks};
 use crate::{base::*, percpu::preempt, sched};
 use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
 
@@ -131,7 +131,7 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Out
 /// Returns false if the range must be unmapped instead. Error: Invalid.
 fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begins: bool) -> Result<bool, Error> {
     Error::Invalid
-        .when(end - start != space::TABLE || (start.raw() | to) % space::TABLE != 0 || to >> SPACE_SHIFT != 0)?;
+        .when(end - start != TABLE_SPAN || (start.raw() | to) % TABLE_SPAN != 0 || to >> SPACE_SHIFT != 0)?;
     Ok(begins && space::move_table(task, start, VirtAddr::new(to)))
 }
 
@@ -159,7 +159,7 @@ fn thread_switch(caller: Ref<Thread>) -> Outcome {
 /// thread_schedule: returns a thread's scheduling parameters and state, and sets those that the
 /// mask names. Everything is checked before anything is set. Errors: NoPartner, Denied, Invalid.
 fn thread_schedule(caller: Ref<Thread>) -> Outcome {
-    const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR;
+    const MASK: u64 = SCHEDULE_PRIORITY | SCHEDULE_SLICE | SCHEDULE_PREEMPTER | SCHEDULE_PROCESSOR | SCHEDULE_SMALL;
     let frame = caller.frame();
     let thread = thread::controlled(caller, thread::find(Id(frame.di.get())).ok_or(Error::NoPartner)?)?;
     let (mask, priority, slice) = (frame.si.get(), frame.dx.get(), frame.r8.get());
@@ -169,6 +169,12 @@ fn thread_schedule(caller: Ref<Thread>) -> Outcome {
     let limit = caller.task.mcp.get();
     let sets_priority = mask & SCHEDULE_PRIORITY != 0;
     Error::Denied.when(mask != 0 && thread.priority.get() > limit || sets_priority && priority > limit as u64)?;
+    let reach = small::told(thread);
+    if mask & SCHEDULE_SMALL != 0 {
+        // Last of what can fail, because it takes effect at once.
+        small::set_reach(caller, thread, frame.r13.get(), Id(frame.r14.get()))?;
+    }
+    frame.r13.set(reach);
     frame.di.set(thread.priority.get() as u64);
     frame.si.set(thread.state() as u64);
     frame.dx.set(if thread.state() == State::Ready { ID_NIL } else { thread.partner.get().0 });

@@ -4,14 +4,15 @@
 use crate::arch::cpuid::{self, Feature};
 use crate::mm::{io, space};
 use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
-use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
+use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads, sys::small};
 use keel_abi::{call::*, fpage::*, ids::*, memory::*, Error};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
     let entry = entry(plan.number).ok_or(Error::Invalid)?;
     let user = plan.area < USER_END || (UPPER_START..UPPER_END).contains(&plan.area);
-    Error::Invalid.when(plan.area % AREA_SIZE != 0 || !user)?;
+    let small = plan.area % AREA_SMALL_SIZE == 0 && plan.area < 1 << SMALL_ALL;
+    Error::Invalid.when(plan.area % AREA_SIZE != 0 && !small || !user)?;
     Error::Retired.when(entry.version.get() >= VERSION_MAX)?;
     let nesting = plan.chief.map_or(0, |chief| chief.nesting) + 1;
     Error::Denied.when(nesting > MAX_NESTING || plan.chief.is_some_and(|chief| !may_give(chief, plan)))?;
@@ -106,6 +107,7 @@ pub unsafe fn delete(task: Ref<Task>) {
         chief.clan.remove(task);
         pass_numbers(task, task.held.get().0..task.held.get().1, chief);
     }
+    small::forget_host(task);
     kernel_object::task_deleted(task);
     preempt::poll();
     let (account, chief) = (task.account, task.chief);

@@ -7,7 +7,7 @@ use crate::start::Stack;
 use crate::{root, utcb};
 use keel_abi::call::{
     CALL_ID_NEAREST, CALL_LTHREAD_EX_REGS, CALL_THREAD_SCHEDULE, CALL_THREAD_SWITCH, SCHEDULE_PREEMPTER,
-    SCHEDULE_PRIORITY, SCHEDULE_PROCESSOR,
+    SCHEDULE_PRIORITY, SCHEDULE_PROCESSOR, SCHEDULE_SMALL,
 };
 use keel_abi::ids::{ID_LTHREAD_SHIFT, LTHREAD_TASK};
 use keel_abi::memory::{EX_ARGUMENT, EX_CREATE, EX_DELETE, EX_HANDLER, EX_IP, EX_PAGER, EX_SP, EX_START};
@@ -192,6 +192,20 @@ pub fn set_processor(thread: Id, processor: u64) -> Result<(), Failure> {
 /// slice ends ([`crate::preempter`]).
 pub fn set_preempter(thread: Id, preempter: Id) -> Result<(), Failure> {
     set_schedule(thread, SCHEDULE_PREEMPTER, 0, [0, preempter.0, 0]).map(|_| ())
+}
+
+/// Sets what the segments of a thread of the caller's clan reach: a window (base | log2 of the size)
+/// in the tables of `host` (nil: the caller's task), `SMALL_ALL` or `SMALL_NONE`. Returns what it was
+/// before, perhaps with `SMALL_PROMOTED`.
+pub fn set_reach(thread: Id, reach: u64, host: Id) -> Result<u64, Failure> {
+    let words = [0, 0, 0, 0, reach, host.0];
+    let call = Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: SCHEDULE_SMALL, dx: 0, words };
+    checked(call).map(|after| after.words[4])
+}
+
+/// What the segments of a thread reach, as [`set_reach`] returns it.
+pub fn reach(thread: Id) -> Result<u64, Failure> {
+    checked(Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, ..Registers::default() }).map(|after| after.words[4])
 }
 
 /// Sets the priority of `thread`.

@@ -54,6 +54,8 @@ object! {
         pub half: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
         /// The last one that was not none, while it may hold global translations of it.
         pub half_held: Cell<PhysAddr> = Cell::new(PhysAddr::NONE),
+        /// What its descriptors reach.
+        pub reach: Cell<Reach> = Cell::new(Reach::NONE),
         /// The spaces whose translations it may hold.
         pub pcids: Pcids = Pcids::new(),
         /// Its descriptors and task state.

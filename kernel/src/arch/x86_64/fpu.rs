@@ -3,7 +3,7 @@
 //! changes only where the next thread has them. A thread's first FPU instruction traps and gives it
 //! a state; from then on the state is saved and restored eagerly when the owner changes.
 
-use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, tables};
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, segments, tables};
 use crate::object::{thread::Flags, Kind, Thread, POOL};
 use crate::{base::*, percpu::lock};
 use core::arch::asm;
@@ -306,11 +306,21 @@ pub fn debug_tls_changed(thread: Ref<Thread>) {
     }
 }
 
-/// Loads a thread's debug registers and descriptors, or none.
+/// DR7: the bits that switch breakpoint 0 on.
+const ENABLE: u64 = 3;
+
+/// Loads a thread's debug registers and descriptors, or none: as far as they are in its window.
 fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
     let extra = thread.extra.get();
     cpu.debug_tls_loaded.set(extra.is_some());
-    let debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
+    let mut debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
+    let (reach, down) = (thread.reach.get(), thread.down.get());
+    for number in 0..4 * (reach != Reach::NONE) as usize {
+        if debug[number] >= reach.size() {
+            debug[5] &= !(ENABLE << (2 * number));
+        }
+        debug[number] += reach.base();
+    }
     // SAFETY: addresses are the user's and dr7 has only valid bits (is_valid_debug).
     unsafe {
         write_dr7(0);
@@ -322,7 +332,8 @@ fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
             write_dr7(debug[5]);
         }
     }
-    tables::set_tls(core::array::from_fn(|number| extra.map_or(0, |extra| extra.tls[number].get())));
+    let tls = |number: usize| extra.map_or(0, |extra| segments::confined(extra.tls[number].get(), reach, down));
+    tables::set_tls(core::array::from_fn(tls));
 }
 
 #[cfg(test)]

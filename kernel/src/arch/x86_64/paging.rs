@@ -3,7 +3,8 @@
 
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, direct, regs::*, DIRECT, OFFSET};
 use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
-use crate::{base::*, object::Kind, object::Thread, object::POOL, percpu::lock};
+use crate::object::{task::Window, Kind, Task, Thread, POOL};
+use crate::{base::*, percpu::lock};
 use keel_abi::{fpage::*, ranges::Range};
 
 /// Entry: present.
@@ -66,6 +67,9 @@ pub const fn span_shift(level: u8) -> u8 {
 pub const fn span(level: u8) -> u64 {
     1 << span_shift(level)
 }
+
+/// Bytes that a table of small pages covers.
+pub const TABLE_SPAN: u64 = span(1);
 
 /// Slot of an address in a table of a level.
 pub const fn slot(address: VirtAddr, level: u8) -> usize {
@@ -131,6 +135,10 @@ pub fn shoot_down(root: PhysAddr) {
 }
 
 fn shoot_down_others(root: PhysAddr) {
+    if let Some((task, window)) = window_of(root) {
+        shoot_down_others(POOL.physical(task.root_table));
+        return shoot_down_others(POOL.physical(window.host.root_table));
+    }
     let own = cpu().index;
     for cpu in cpu::all().filter(|cpu| cpu.index != own) {
         let shown = cpu.half_held.get() == root;
@@ -154,8 +162,46 @@ pub enum Held {
     Present,
     /// Those with a tag.
     Tagged(u64),
-    /// Some in any space: they can only be dropped with all others.
-    Everywhere,
+    /// Some in any space: those of this space and level are to be dropped by `flush_elsewhere`.
+    Elsewhere(PhysAddr, u8),
+}
+
+/// In `Task::space`: the task has a window, and translations of its pages may be those of its
+/// host's space, too.
+pub const WINDOWED: u64 = 2;
+
+/// The task with this in `Task::space`, and its window, if it has one.
+fn window_of(root: PhysAddr) -> Option<(Ref<Task>, Window)> {
+    let windowed = root.raw() & WINDOWED != 0;
+    let task = if windowed { POOL.page(POOL.index_of(root)).task.get() } else { None };
+    task.and_then(|task| Some((task, task.window.get()?)))
+}
+
+/// Drops what this processor holds of an entry that can be in more than one space.
+#[cold]
+fn flush_elsewhere(root: PhysAddr, level: u8, address: VirtAddr) {
+    match window_of(root) {
+        Some((task, window)) => {
+            held(POOL.physical(task.root_table), level).flush(address);
+            hide(window, level, address);
+        }
+        None => flush_everywhere(),
+    }
+}
+
+/// What a window shows by an entry of the task's own tables, at an address of its own, goes: the
+/// processor holds nothing of it, and finds it again by a page fault (`windows::show`).
+pub fn hide(window: Window, level: u8, address: VirtAddr) {
+    let (root, shown) = (POOL.physical(window.host.root_table), address + window.reach.base());
+    if level == 0 && address.raw() < window.reach.size() {
+        return held(root, 0).flush(shown);
+    }
+    let size = window.reach.size().min(address.raw() + span(level));
+    for at in (address.raw()..size).step_by(TABLE_SPAN as usize).map(VirtAddr::new) {
+        if window.cell(at).take() != 0 {
+            held(root, 1).flush(at + window.reach.base());
+        }
+    }
 }
 
 /// Which translations this processor may hold of entries of `level` in the space with top table
@@ -171,7 +217,7 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
     if cpu.half_held.get() == root {
         // INVLPG drops a page's global translation, but what the processor keeps of tables for the
         // present PCID alone (Intel SDM volume 3, 4.10.4.1).
-        return if level == 0 { Held::Present } else { Held::Everywhere };
+        return if level == 0 { Held::Present } else { Held::Elsewhere(root, level) };
     }
     if cpu.space.get() == root {
         return Held::Present;
@@ -181,6 +227,7 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
         Some(_) => cpu.pcids.forget(root),
         // Stale. What the processor keeps of tables cannot wait: it reads their memory by that.
         None if level > 0 && root_loaded(cpu) == root => switch(cpu, cpu.half.get(), cpu.half.get()),
+        None if root.raw() & WINDOWED != 0 => return Held::Elsewhere(root, level),
         None => {}
     }
     Held::Nothing
@@ -200,7 +247,7 @@ const MANY: usize = 8;
 #[inline(always)]
 pub fn held_of_pages(root: PhysAddr, pages: usize) -> Held {
     let cpu = cpu();
-    let absent = |thread: Ref<Thread>| thread.any_space && thread.space != root;
+    let absent = |thread: Ref<Thread>| thread.any_space && thread.space.get() != root;
     if pages >= MANY && cpu.space.get() == root && cpu.loaded.get().is_some_and(absent) {
         cpu.space.set(PhysAddr::new(root.raw() | STALE));
         cpu.pcids.forget(root);
@@ -222,7 +269,7 @@ impl Held {
             Held::Present => invlpg(address),
             // SAFETY: CPUID offers it.
             Held::Tagged(tag) => unsafe { invpcid(tag, address) },
-            Held::Everywhere => flush_everywhere(),
+            Held::Elsewhere(root, level) => flush_elsewhere(root, level, address),
         }
     }
 }

@@ -4,9 +4,9 @@
 //! The caller holds the processor's own lock, and interrupts are off, except in
 //! `wait_for_interrupt` and `poll`.
 
-use super::{cpu, cpu::Cpu, cpuid, cpuid::Feature, fpu, paging, regs::*, tables};
+use super::{compat, cpu, cpu::Cpu, cpuid, cpuid::Feature, fpu, paging, regs::*, segments, tables};
 use crate::object::{thread::Flags, Thread};
-use crate::{base::Ref, debugger};
+use crate::{base::Reach, base::Ref, debugger};
 use core::arch::asm;
 use keel_abi::{fpage::canonical, memory::SharedFrame};
 
@@ -39,7 +39,10 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     let frame = thread.frame();
     let (ip, flags) = (frame.ip.get(), frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
     let sp = frame.sp.get();
-    if frame.cs.get() == tables::USER_CS32 as u64 {
+    if frame.cs.get() == tables::USER_CS32 as u64 || thread.has(Flags::SMALL) {
+        if !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL {
+            compat::give(thread);
+        }
         // A 32-bit segment: upper bits of ip would fault in iret.
         cpu.exit_ip.set(ip & u32::MAX as u64);
         cpu.exit_cs.set(tables::USER_CS32 as u64);
@@ -82,19 +85,33 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     cpu.loaded.set(Some(thread));
     thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
     if !thread.any_space || cpu.half.get() != thread.half {
-        paging::switch(cpu, thread.space, thread.half);
+        paging::switch(cpu, thread.space.get(), thread.half);
+    }
+    if cpu.reach.get() != thread.reach.get() {
+        segments::select(cpu, thread.reach.get());
     }
     tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(cpu, thread);
-    load_bases(thread.frame(), selectors);
+    match thread.reach.get() {
+        Reach::NONE => load_bases(thread.frame(), selectors),
+        // Bases are those of descriptors. Its chief writes the frame.
+        _ => tables::load_selectors(thread.frame().segments.get()),
+    }
 }
 
 /// Saves what of the loaded thread is only in the processor.
 /// Returns the selectors that it had.
 pub fn save_loaded(thread: Ref<Thread>) -> u64 {
     thread.consumed.set(thread.consumed.get().wrapping_add(rdtsc()));
-    save_bases(thread.frame())
+    let selectors = save_bases(thread.frame());
+    if thread.has(Flags::SMALL) {
+        // As the program would see them.
+        for base in [&thread.frame().fs_base, &thread.frame().gs_base] {
+            base.set(base.get().wrapping_sub(thread.reach.get().base()) & u32::MAX as u64);
+        }
+    }
+    selectors
 }
 
 /// Processor time that a thread has used, in TSC ticks.

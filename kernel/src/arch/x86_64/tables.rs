@@ -2,8 +2,8 @@
 //! Descriptor tables, task state segment with the port bitmap, system-call registers.
 //! The selectors are those that 64-bit Linux programs expect to see.
 
-use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, switch::*};
-use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Ref};
+use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, segments, switch::*};
+use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Reach, Ref};
 use crate::object::{io_space, Task, TaskNumber};
 use core::{arch::asm, mem::offset_of};
 
@@ -36,6 +36,8 @@ pub const VECTOR_UD: u64 = 6;
 pub const VECTOR_NM: u64 = 7;
 /// #DF.
 pub const VECTOR_DF: u64 = 8;
+/// #SS: an address beyond the limit of the stack's segment.
+pub const VECTOR_SS: u64 = 12;
 /// #GP.
 pub const VECTOR_GP: u64 = 13;
 /// #PF.
@@ -154,13 +156,21 @@ fn fill_gdt(cpu: &Cpu) {
     let set = |selector: u16, value: u64| cpu.tables.gdt[selector as usize / 8].set(value);
     set(KERNEL_CS, 0x00af_9b00_0000_ffff);
     set(KERNEL_SS, 0x00cf_9300_0000_ffff);
-    set(USER_CS32, 0x00cf_fb00_0000_ffff);
-    set(USER_SS, 0x00cf_f300_0000_ffff);
-    set(USER_CS, 0x00af_fb00_0000_ffff);
     set(TSS, TSS_LIMIT & 0xffff | (tss & 0xff_ffff) << 16 | 0x89 << 40 | (tss >> 24 & 0xff) << 56);
     set(TSS + 8, tss >> 32);
-    // The processor's number in the limit, as lsl reads it.
-    cpu.tables.gdt[CPU_NUMBER].set(0x0040_f500_0000_0000 | cpu.index as u64);
+    segments::select(cpu, Reach::NONE);
+}
+
+/// User code of 64 bits.
+pub const USER_CODE: u64 = 0x00af_fb00_0000_ffff;
+
+/// Sets what the user's selectors mean: 32-bit code, data, 64-bit code, and the segment with the
+/// processor's number in its limit, as LSL reads it.
+pub fn set_user_segments(cpu: &Cpu, descriptors: [u64; 4]) {
+    let places = [USER_CS32, USER_SS, USER_CS].map(|selector| selector as usize / 8);
+    for (place, descriptor) in places.into_iter().chain([CPU_NUMBER]).zip(descriptors) {
+        cpu.tables.gdt[place].set(descriptor);
+    }
 }
 
 fn fill_idt(cpu: &Cpu) {

@@ -499,7 +499,7 @@ fn refused_whole() -> Outcome {
     let me = utcb::my_id().0;
     refused!("no priority", set_schedule(id, all, PRIORITIES, [1, me, 0]), Call Invalid);
     refused!("no processor", set_schedule(id, all, 1, [1, me, kip().processors]), Call Invalid);
-    refused!("an unknown bit", set_schedule(id, all | 16, 1, [1, me, 0]), Call Invalid);
+    refused!("an unknown bit", set_schedule(id, all | 32, 1, [1, me, 0]), Call Invalid);
     refused!("a priority above the limit", set_schedule(id, all, 255, [1, me, 0]), Call Denied);
     same!("all of it", schedule(id, 0, 0, 0)?, before);
     Ok(())

@@ -4,7 +4,8 @@
 
 pub mod smp;
 
-use crate::arch::{cpu, cpuid, cpuid::Feature, paging, regs::*};
+use crate::arch::{cpu, cpuid, direct, cpuid::Feature, paging, regs::*, tables};
+use crate::base::PhysAddr;
 use core::arch::global_asm;
 
 global_asm!(
@@ -13,9 +14,20 @@ global_asm!(
     BIG_PAGE = const paging::PRESENT | paging::WRITE | paging::LARGE | paging::ACCESSED | paging::DIRTY,
     CR0 = const CR0_BITS as i32,
     CR4 = const CR4_BITS,
+    GP = const tables::VECTOR_GP,
     BOOT_STACK = const cpu::BOOT_STACK,
     boot = sym crate::boot::boot,
 );
+
+unsafe extern "C" {
+    static segment_limits: u8;
+}
+
+/// Whether the processor checks segments' limits, as start.s has tried.
+pub fn has_segment_limits() -> bool {
+    // SAFETY: it lies at its physical address, and was written before Rust began.
+    unsafe { *direct(PhysAddr::new(&raw const segment_limits as u64)) != 0 }
+}
 
 /// Switches on what CPUID offers, and nothing else.
 pub fn enable_features() {

@@ -40,6 +40,21 @@ start32:
     mov [start_argument], eax
     mov esi, ebx
 
+# Whether segments have limits, which an emulator may leave out: a word beyond a segment's limit
+# raises #GP (Intel SDM volume 3, 5.3). No other exception occurs here.
+    mov esp, offset boot_stack_top_physical
+    lgdt [boot_gdtr]
+    mov eax, offset .Lbeyond
+    mov [limit_gate], ax
+    shr eax, 16
+    mov [limit_gate + 6], ax
+    lidt [limit_idtr]
+    mov eax, 0x18
+    mov es, eax
+    mov eax, es:[4]
+    jmp long_mode
+.Lbeyond: mov byte ptr [segment_limits], 1
+
 # Switches to long mode (Intel SDM volume 3, 9.8.5). An AP has no data segment yet, so data is read
 # through cs. CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables,
 # shadow stacks, protection keys, FRED, AMD's FFXSR) would change how the CPU reads the kernel's
@@ -60,10 +75,20 @@ long_mode:
     jmp fword ptr cs:[slow_target]
 .balign 8
 boot_gdt:
-    .quad 0, 0x00af9b000000ffff, 0x00cf9b000000ffff
+    # 64-bit code, 32-bit code, one byte of data.
+    .quad 0, 0x00af9b000000ffff, 0x00cf9b000000ffff, 0x0040930000000000
 boot_gdtr:
-    .short 23
+    .short 31
     .long boot_gdt
+# Where #GP enters meanwhile, by an interrupt gate; and whether it did.
+limit_gate:
+    .short 0, 0x10, 0x8e00, 0
+limit_idtr:
+    .short {GP} * 8 + 7
+    .long limit_gate - {GP} * 8
+.globl segment_limits
+segment_limits:
+    .long 0
 slow_target:
     .long start64
     .short 0x08

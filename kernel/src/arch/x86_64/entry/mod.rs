@@ -5,12 +5,12 @@
 pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
-use crate::arch::{apic, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
+use crate::arch::{apic, compat, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fault, kernel_object, transfer};
 use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
-use crate::sys::{leave, panic, syscall};
+use crate::sys::{leave, panic, small, syscall};
 use crate::{base::*, debugger, mm::space, object::Thread, sched};
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -159,12 +159,18 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
                 frame.orig_ax.set(frame.ax.get());
                 fault::alien_call(thread, GATE_INT80);
             }
+            VECTOR_INT80 if thread.has(Flags::SMALL) => {
+                compat::take(thread);
+                syscall::enter(thread);
+            }
             VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
             VECTOR_PF if thread.any_space && sees_more(cpu, thread) => {}
+            VECTOR_PF if thread.has(Flags::SMALL) => small::page_fault(thread, read_cr2(), error_code),
             VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
             VECTOR_NM if fpu::switch_on(thread).is_ok() => {}
             // In supervisor mode no port is refused. A bitmap would stay for the next process.
             VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
+            VECTOR_GP | VECTOR_SS if thread.has(Flags::SMALL) => small::beyond(thread, vector, error_code),
             VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
             _ => fault::exception(thread, vector, error_code, 0),
         }

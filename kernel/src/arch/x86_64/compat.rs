@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! System calls of native threads that run 32-bit code, by `int 0x80`.
+//!
+//! | SYSCALL | 32-bit code |
+//! |---|---|
+//! | rax | eax |
+//! | rdi, and rdx | esi:edi |
+//! | rsi | ebx, and above it the low half of the UTCB's word 0 |
+//! | r8, r9, r10 | edx, ecx, ebp |
+//! | r12, r13, r14 | the UTCB's words 3, 4, 5 |
+//!
+//! So what is 64 bits wide is in the UTCB's words, whose first six SYSCALL does not use.
+
+use super::switch::NO_CALL;
+use crate::base::Ref;
+use crate::object::Thread;
+
+/// The UTCB's words for a tag's label, and for the first word that has no register.
+const LABEL: usize = 0;
+const FIRST_WORD: usize = 3;
+
+/// Gives a thread the registers that it would have after SYSCALL.
+pub fn take(thread: Ref<Thread>) {
+    let (frame, low) = (thread.frame(), |word: u64| word & u32::MAX as u64);
+    let Some(utcb) = thread.utcb() else { return };
+    frame.orig_ax.set(low(frame.ax.get()));
+    let to = low(frame.di.get()) | frame.si.get() << 32;
+    frame.si.set(low(frame.bx.get()) | utcb.words[LABEL].get() << 32);
+    let given = [(&frame.r8, &frame.dx), (&frame.r9, &frame.cx), (&frame.r10, &frame.bp)];
+    given.map(|(word, from)| word.set(low(from.get())));
+    [&frame.di, &frame.dx].map(|word| word.set(to));
+    let more = [&frame.r12, &frame.r13, &frame.r14].into_iter().zip(&utcb.words[FIRST_WORD..]);
+    more.for_each(|(word, from)| word.set(from.get()));
+}
+
+/// Puts the results of such a call where 32-bit code finds them.
+pub fn give(thread: Ref<Thread>) {
+    let frame = thread.frame();
+    let Some(utcb) = thread.utcb() else { return };
+    frame.bx.set(frame.si.get());
+    utcb.words[LABEL].set(frame.si.get() >> 32);
+    frame.si.set(frame.di.get() >> 32);
+    [(&frame.r8, &frame.dx), (&frame.r9, &frame.cx), (&frame.r10, &frame.bp)].map(|(word, to)| to.set(word.get()));
+    let more = [&frame.r12, &frame.r13, &frame.r14].into_iter().zip(&utcb.words[FIRST_WORD..]);
+    more.for_each(|(word, to)| to.set(word.get()));
+    frame.orig_ax.set(NO_CALL);
+}

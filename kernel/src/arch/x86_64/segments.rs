@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Segments of threads that run 32-bit code in a window: what their selectors mean, and which
+//! thread-local descriptors they get (Intel SDM volume 3, 3.4.5; Uhlig, Dannowski, Skoglund,
+//! Haeberlen, Heiser: "Performance of address-space multiplexing on the Pentium", section 3).
+//!
+//! In 32-bit code the processor checks every address against a segment's limit, and adds its base.
+//! So a thread with no segment beyond its window reaches nothing else of the tables that it runs
+//! on. In 64-bit code there are neither bases nor limits: it must have no way there. While such a
+//! thread is loaded, the descriptor table of its processor has no other user segments.
+
+use super::{cpu::Cpu, tables::*};
+use crate::base::Reach;
+
+/// Descriptor bits: present, for user mode, of a segment that is no system's, and that was used;
+/// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in pages.
+const USED: u64 = 0xf1 << 40;
+const WRITABLE: u64 = 1 << 41;
+const CODE: u64 = 0xa << 40;
+const BITS_32: u64 = 1 << 54;
+const PAGES: u64 = 1 << 55;
+/// Of data: offsets are those above the limit.
+const DOWN: u64 = 1 << 42;
+/// The bits that are neither base nor limit nor its unit.
+const KIND: u64 = 0x0070_ff00_0000_0000;
+/// The largest limit, and the log2 of a page.
+const LARGEST: u64 = (1 << 20) - 1;
+const PAGE: u32 = 12;
+
+/// A descriptor with this base below 4 GB, and this limit in the unit that `kind` says.
+const fn descriptor(kind: u64, base: u64, limit: u64) -> u64 {
+    kind | limit & 0xffff | (limit >> 16 & 0xf) << 48 | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
+}
+
+/// The same of these bytes from `base` on, at least one; where they are many their last page only if
+/// it is whole.
+const fn bytes(kind: u64, base: u64, bytes: u64) -> u64 {
+    if bytes <= LARGEST + 1 {
+        return descriptor(kind, base, bytes - 1);
+    }
+    descriptor(kind | PAGES, base, (bytes >> PAGE) - 1)
+}
+
+/// The base of a descriptor, and the last offset that it covers, if it does not expand down.
+const fn extent(descriptor: u64) -> (u64, u64) {
+    let limit = descriptor & 0xffff | (descriptor >> 48 & 0xf) << 16;
+    let last = if descriptor & PAGES != 0 { limit << PAGE | 0xfff } else { limit };
+    (descriptor >> 16 & 0xff_ffff | descriptor >> 56 << 24, last)
+}
+
+/// Makes the user's selectors mean what `reach` says on this processor: for none, 32-bit code and
+/// data in all of the space, and 64-bit code; otherwise the window, and no 64-bit code. Nothing is
+/// left that leads elsewhere: the processor's number is in a segment of bytes at the window's base.
+#[cold]
+pub fn select(cpu: &Cpu, reach: Reach) {
+    cpu.reach.set(reach);
+    let size = if reach == Reach::NONE { Reach::ALL.size() } else { reach.size() };
+    set_user_segments(
+        cpu,
+        [
+            bytes(USED | CODE | BITS_32, reach.base(), size),
+            bytes(USED | WRITABLE | BITS_32, reach.base(), size),
+            if reach == Reach::NONE { USER_CODE } else { 0 },
+            descriptor(USED | BITS_32, reach.base(), cpu.index as u64),
+        ],
+    );
+}
+
+/// Whether a thread-local descriptor covers all offsets: the part of it that is in a window is on
+/// both sides of its base, as the C library's of i386 is.
+pub fn covers_all(descriptor: u64) -> bool {
+    extent(descriptor).1 == Reach::ALL.size() - 1 && descriptor & (CODE & !WRITABLE | DOWN) == 0
+}
+
+/// What a thread gets in place of a thread-local descriptor of its own: what that covers of the
+/// window from its base on, or, `down` and where it covers all, below its base. None for one whose
+/// base is outside, and for one that expands down itself.
+pub fn confined(own: u64, reach: Reach, down: bool) -> u64 {
+    let (base, last) = extent(own);
+    let expands_down = own & (CODE & !WRITABLE | DOWN) == DOWN;
+    match reach {
+        Reach::NONE | Reach::ALL => own,
+        _ if own == 0 || base >= reach.size() || expands_down => 0,
+        // Offsets above the limit are those from the base, less what it is above the window's, on.
+        _ if down && covers_all(own) => {
+            descriptor(own & KIND | DOWN | PAGES, reach.base() + base, LARGEST - (base >> PAGE))
+        }
+        _ => bytes(own & KIND, reach.base() + base, (last + 1).min(reach.size() - base)),
+    }
+}
+
+#[cfg(test)]
+#[path = "../../../../tests/kernel/segments.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Threads that run 32-bit code in windows: how they come there, what they do at the edge, and their
+//! system calls.
+//!
+//! All CPU locks are held and interrupts are off. `thread` is the current thread of this CPU in the
+//! functions that entry/mod.rs calls.
+
+use crate::arch::{cpu, segments};
+use crate::base::{facts, facts::Word, Reach, Ref, VirtAddr};
+use crate::ipc::fault;
+use crate::mm::windows;
+use crate::object::{task, thread::Flags, Task, Thread, POOL};
+use keel_abi::{call::*, Error, Id};
+
+/// How often thread-local segments are turned at one instruction, one after the other, before the
+/// thread is taken for one that needs all of its space.
+const MOST_TURNS: u32 = 16;
+
+/// What a thread reaches, as thread_schedule tells it.
+pub fn told(thread: Ref<Thread>) -> u64 {
+    let promoted = thread.given_reach.get().is_window() && !thread.reach.get().is_window();
+    thread.reach.get().raw() | if promoted { SMALL_PROMOTED } else { 0 }
+}
+
+/// Makes a thread reach what `word` says, in the tables of the task `host`. Only the chief of its
+/// task may do that, which could read all of its memory anyway. The host is the chief's task, or one
+/// of its clan that runs nothing, because 64-bit code there reads all windows. Errors: Invalid,
+/// NotSupported where segments have no limits, NoPartner, Denied, Busy, or no memory.
+pub fn set_reach(caller: Ref<Thread>, thread: Ref<Thread>, word: u64, host: Id) -> Result<(), Error> {
+    let (reach, task) = (Reach::of(word).ok_or(Error::Invalid)?, thread.task);
+    Error::NotSupported.when(reach != Reach::NONE && !facts::has_word(Word::SmallUnsafe))?;
+    Error::Denied.when(!caller.task.is_chief_of(task) || task.upper || task.supervisor)?;
+    if reach.is_window() {
+        let host = if host == Id::NIL { caller.task } else { task::find(host).ok_or(Error::NoPartner)? };
+        let idle = caller.task.is_chief_of(host) && host.lthreads.get() == 0;
+        Error::Denied.when(host.is_shown() || host != caller.task && !idle)?;
+        windows::open(task, host, reach)?;
+    }
+    give_reach(thread, reach);
+    Ok(())
+}
+
+/// A thread has this reach from now on. The last one that leaves its task's window closes it.
+fn give_reach(thread: Ref<Thread>, reach: Reach) {
+    let (task, old) = (thread.task, thread.given_reach.replace(reach));
+    task.window_users.set(task.window_users.get() + reach.is_window() as u32 - old.is_window() as u32);
+    change_reach(thread, reach);
+    if task.window_users.get() == 0 {
+        windows::close(task);
+    }
+}
+
+fn change_reach(thread: Ref<Thread>, reach: Reach) {
+    cpu::write_back_elsewhere(thread);
+    if cpu::cpu().loaded.get() == Some(thread) {
+        cpu::cpu().loaded_changed();
+    }
+    let window = thread.task.window.get().filter(|_| reach.is_window());
+    thread.space.set(POOL.physical(window.map_or(thread.task, |window| window.host).root_table));
+    thread.reach.set(reach);
+    thread.put(Flags::SMALL, reach != Reach::NONE);
+}
+
+/// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.
+fn own_space(thread: Ref<Thread>) -> Reach {
+    if thread.has(Flags::ALIEN) { Reach::NONE } else { Reach::ALL }
+}
+
+/// A thread is deleted.
+pub fn forget(thread: Ref<Thread>) {
+    if thread.given_reach.get().is_window() {
+        give_reach(thread, own_space(thread));
+    }
+}
+
+/// A task is deleted: what had windows in its tables goes on in spaces of its own.
+pub fn forget_host(host: Ref<Task>) {
+    while let Some(member) = host.members.first() {
+        member.each_lthread().for_each(forget);
+    }
+}
+
+/// A page fault at a linear address: the window shows more from now on, or the program has that
+/// fault at an address of its own. Where segments have no limits it can be beyond the window.
+pub fn page_fault(thread: Ref<Thread>, linear: u64, error_code: u64) {
+    let reach = thread.reach.get();
+    let address = VirtAddr::new(linear.wrapping_sub(reach.base()));
+    if reach.is_window() && address.raw() >= reach.size() {
+        change_reach(thread, own_space(thread));
+    } else if !windows::show(thread.task, address) {
+        fault::page_fault(thread, address, error_code);
+    }
+}
+
+/// #GP or #SS. In a window it may have been an address beyond a segment's limit, or a selector that
+/// only large threads have. Thread-local segments that cover all are turned, so that the other side
+/// of their base can be reached; whatever else it was, the instruction is tried again in the thread's
+/// own space, where a true exception comes again.
+pub fn beyond(thread: Ref<Thread>, vector: u64, error_code: u64) {
+    if !thread.reach.get().is_window() {
+        fault::exception(thread, vector, error_code, 0);
+    } else if error_code == 0 && turn(thread) {
+        cpu::cpu().loaded_changed();
+    } else {
+        change_reach(thread, own_space(thread));
+    }
+}
+
+fn turn(thread: Ref<Thread>) -> bool {
+    let all = thread.extra.get().is_some_and(|extra| extra.tls.iter().any(|own| segments::covers_all(own.get())));
+    let (ip, (last, times)) = (thread.frame().ip.get(), thread.turned.get());
+    let times = if ip == last { times + 1 } else { 1 };
+    if !all || times > MOST_TURNS {
+        return false;
+    }
+    thread.turned.set((ip, times));
+    thread.down.set(!thread.down.get());
+    true
+}
