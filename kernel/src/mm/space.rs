@@ -146,6 +146,9 @@ impl Leaf {
         let old = self.cell().get();
         self.cell().set(to(old));
         held(root, self.level).flush(VirtAddr::new(canonical(self.address().raw())));
+        if is_windowed(root) {
+            flush_windowed(root, self.level, self.address(), 1);
+        }
         old
     }
 }
@@ -504,6 +507,9 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
         }
         at = at + PAGE_SIZE;
     }
+    if is_windowed(root) {
+        flush_windowed(root, 0, leaf.address(), cells.len());
+    }
     VirtAddr::new(number(at.raw()))
 }
 
@@ -520,6 +526,7 @@ fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl I
 
 /// Small pages of one group that go, all at once.
 struct Leaving {
+    root: PhysAddr,
     table: PoolPage,
     /// The group's first node, its entries, and the first one's address in the processor's form.
     first: NodeIndex,
@@ -538,7 +545,7 @@ impl Leaving {
         shoot_down(root);
         // SAFETY: a group's entries lie one after the other in their table.
         let cells = unsafe { &*core::ptr::from_ref(leaf.cell()).cast() };
-        Leaving { table: leaf.table, first, cells, base, held: held_of_pages(root, pages) }
+        Leaving { root, table: leaf.table, first, cells, base, held: held_of_pages(root, pages) }
     }
 
     /// The place of a node in the group, if it is there.
@@ -556,7 +563,11 @@ impl Leaving {
     }
 
     /// That is all: so many have gone.
+    #[inline(never)]
     fn end(&self, gone: i16) {
+        if is_windowed(self.root) {
+            flush_windowed(self.root, 0, self.base, GROUP);
+        }
         POOL.page(self.table).count_mappings(-gone);
         drop_if_empty(self.table);
     }

@@ -92,18 +92,18 @@ pub fn page_fault(thread: Ref<Thread>, linear: u64, error_code: u64) {
     }
 }
 
-/// #GP or #SS. In a window it may have been an address beyond a segment's limit, or a selector that
-/// only large threads have. Thread-local segments that cover all are turned, so that the other side
-/// of their base can be reached; whatever else it was, the instruction is tried again in the thread's
+/// #GP or #SS. Whether it may have been an address beyond a segment's limit, or a selector that only
+/// large threads have: then the instruction is tried again. Thread-local segments that cover all are
+/// turned, so that the other side of their base can be reached; otherwise the thread goes on in its
 /// own space, where a true exception comes again.
-pub fn beyond(thread: Ref<Thread>, vector: u64, error_code: u64) {
-    if !thread.reach.get().is_window() {
-        fault::exception(thread, vector, error_code, 0);
-    } else if error_code == 0 && turn(thread) {
+pub fn goes_beyond(thread: Ref<Thread>, error_code: u64) -> bool {
+    let window = thread.reach.get().is_window();
+    if window && error_code == 0 && turn(thread) {
         cpu::cpu().loaded_changed();
-    } else {
+    } else if window {
         change_reach(thread, own_space(thread));
     }
+    window
 }
 
 fn turn(thread: Ref<Thread>) -> bool {

@@ -34,6 +34,7 @@ pub fn take(thread: Ref<Thread>) {
 }
 
 /// Puts the results of such a call where 32-bit code finds them.
+#[cold]
 pub fn give(thread: Ref<Thread>) {
     let frame = thread.frame();
     let Some(utcb) = thread.utcb() else { return };

@@ -162,30 +162,33 @@ pub enum Held {
     Present,
     /// Those with a tag.
     Tagged(u64),
-    /// Some in any space: those of this space and level are to be dropped by `flush_elsewhere`.
-    Elsewhere(PhysAddr, u8),
+    /// Some in any space: they can only be dropped with all others.
+    Everywhere,
 }
 
-/// In `Task::space`: the task has a window, and translations of its pages may be those of its
-/// host's space, too.
+/// In `Task::space`: the task has a window, and translations of its pages may be those of its own
+/// space and of its host's. `held` knows nothing of either.
 pub const WINDOWED: u64 = 2;
+
+/// Whether that is so.
+pub fn is_windowed(root: PhysAddr) -> bool {
+    root.raw() & WINDOWED != 0
+}
 
 /// The task with this in `Task::space`, and its window, if it has one.
 fn window_of(root: PhysAddr) -> Option<(Ref<Task>, Window)> {
-    let windowed = root.raw() & WINDOWED != 0;
-    let task = if windowed { POOL.page(POOL.index_of(root)).task.get() } else { None };
+    let task = if is_windowed(root) { POOL.page(POOL.index_of(root)).task.get() } else { None };
     task.and_then(|task| Some((task, task.window.get()?)))
 }
 
-/// Drops what this processor holds of an entry that can be in more than one space.
+/// Drops what this processor holds of so many entries of a task with a window, in both spaces, after
+/// they were changed.
 #[cold]
-fn flush_elsewhere(root: PhysAddr, level: u8, address: VirtAddr) {
-    match window_of(root) {
-        Some((task, window)) => {
-            held(POOL.physical(task.root_table), level).flush(address);
-            hide(window, level, address);
-        }
-        None => flush_everywhere(),
+pub fn flush_windowed(root: PhysAddr, level: u8, first: VirtAddr, entries: usize) {
+    let Some((task, window)) = window_of(root) else { return };
+    for address in (0..entries as u64).map(|number| first + number * span(level)) {
+        held(POOL.physical(task.root_table), level).flush(address);
+        hide(window, level, address);
     }
 }
 
@@ -217,7 +220,7 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
     if cpu.half_held.get() == root {
         // INVLPG drops a page's global translation, but what the processor keeps of tables for the
         // present PCID alone (Intel SDM volume 3, 4.10.4.1).
-        return if level == 0 { Held::Present } else { Held::Elsewhere(root, level) };
+        return if level == 0 { Held::Present } else { Held::Everywhere };
     }
     if cpu.space.get() == root {
         return Held::Present;
@@ -227,7 +230,6 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
         Some(_) => cpu.pcids.forget(root),
         // Stale. What the processor keeps of tables cannot wait: it reads their memory by that.
         None if level > 0 && root_loaded(cpu) == root => switch(cpu, cpu.half.get(), cpu.half.get()),
-        None if root.raw() & WINDOWED != 0 => return Held::Elsewhere(root, level),
         None => {}
     }
     Held::Nothing
@@ -269,7 +271,7 @@ impl Held {
             Held::Present => invlpg(address),
             // SAFETY: CPUID offers it.
             Held::Tagged(tag) => unsafe { invpcid(tag, address) },
-            Held::Elsewhere(root, level) => flush_elsewhere(root, level, address),
+            Held::Everywhere => flush_everywhere(),
         }
     }
 }

@@ -33,7 +33,7 @@ unsafe extern "C" {
 
 /// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is not
 /// canonical: SYSRET and IRET would fault.
-#[inline]
+#[inline(always)]
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
     let frame = thread.frame();
@@ -87,17 +87,27 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
     if !thread.any_space || cpu.half.get() != thread.half {
         paging::switch(cpu, thread.space.get(), thread.half);
     }
-    if cpu.reach.get() != thread.reach.get() {
-        segments::select(cpu, thread.reach.get());
-    }
+
     tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(cpu, thread);
-    match thread.reach.get() {
-        Reach::NONE => load_bases(thread.frame(), selectors),
-        // Bases are those of descriptors. Its chief writes the frame.
-        _ => tables::load_selectors(thread.frame().segments.get()),
+    if thread.reach.get().raw() | cpu.reach.get().raw() != Reach::NONE.raw() {
+        return change_segments(cpu, thread);
     }
+    load_bases(thread.frame(), selectors);
+}
+
+/// The end of `change` to or from a thread that runs 32-bit code in a window.
+#[cold]
+fn change_segments(cpu: &Cpu, thread: Ref<Thread>) {
+    if cpu.reach.get() != thread.reach.get() {
+        segments::select(cpu, thread.reach.get());
+    }
+    tables::load_selectors(thread.frame().segments.get());
+    if thread.reach.get() == Reach::NONE {
+        load_bases(thread.frame(), 0);
+    }
+    // Otherwise bases are those of descriptors. Its chief writes the frame.
 }
 
 /// Saves what of the loaded thread is only in the processor.

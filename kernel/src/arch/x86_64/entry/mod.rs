@@ -153,29 +153,49 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
-        match vector {
-            VECTOR_INT80 if thread.has(Flags::ALIEN) => {
-                let frame = thread.frame();
-                frame.orig_ax.set(frame.ax.get());
-                fault::alien_call(thread, GATE_INT80);
-            }
-            VECTOR_INT80 if thread.has(Flags::SMALL) => {
-                compat::take(thread);
-                syscall::enter(thread);
-            }
-            VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
-            VECTOR_PF if thread.any_space && sees_more(cpu, thread) => {}
-            VECTOR_PF if thread.has(Flags::SMALL) => small::page_fault(thread, read_cr2(), error_code),
-            VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
-            VECTOR_NM if fpu::switch_on(thread).is_ok() => {}
-            // In supervisor mode no port is refused. A bitmap would stay for the next process.
-            VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
-            VECTOR_GP | VECTOR_SS if thread.has(Flags::SMALL) => small::beyond(thread, vector, error_code),
-            VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
-            _ => fault::exception(thread, vector, error_code, 0),
+        if thread.has(Flags::SMALL) {
+            return small_exception(cpu, thread, vector, error_code);
         }
+        exception(cpu, thread, vector, error_code);
     } else if vector == VECTOR_DB {
         take_dr6();
+    }
+    leave(cpu)
+}
+
+/// An exception of the current thread.
+#[inline(always)]
+fn exception(cpu: &Cpu, thread: Ref<Thread>, vector: u64, error_code: u64) {
+    match vector {
+        VECTOR_INT80 if thread.has(Flags::ALIEN) => {
+            let frame = thread.frame();
+            frame.orig_ax.set(frame.ax.get());
+            fault::alien_call(thread, GATE_INT80);
+        }
+        VECTOR_INT80 => fault::exception(thread, VECTOR_GP, VECTOR_INT80 * 8 + 2, 0),
+        VECTOR_PF if thread.any_space && sees_more(cpu, thread) => {}
+        VECTOR_PF => fault::page_fault(thread, VirtAddr::new(read_cr2()), error_code),
+        VECTOR_NM if fpu::switch_on(thread).is_ok() => {}
+        // In supervisor mode no port is refused. A bitmap would stay for the next process.
+        VECTOR_GP if !thread.supervisor && tables::load_ports(thread.task) => {}
+        VECTOR_DB => fault::exception(thread, vector, error_code, take_dr6()),
+        _ => fault::exception(thread, vector, error_code, 0),
+    }
+}
+
+/// The same of one that runs 32-bit code, perhaps in a window.
+#[cold]
+fn small_exception(cpu: &'static Cpu, thread: Ref<Thread>, vector: u64, error_code: u64) -> u64 {
+    match vector {
+        VECTOR_INT80 if !thread.has(Flags::ALIEN) => {
+            compat::take(thread);
+            lock::release(cpu);
+            return system_call();
+        }
+        VECTOR_PF => small::page_fault(thread, read_cr2(), error_code),
+        VECTOR_GP if tables::load_ports(thread.task) => {}
+        VECTOR_GP | VECTOR_SS if small::goes_beyond(thread, error_code) => {}
+        _ => exception(cpu, thread, vector, error_code),
     }
     leave(cpu)
 }
