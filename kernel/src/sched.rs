@@ -65,7 +65,7 @@ pub fn goes_on(cpu: &Cpu, current: Ref<Thread>) -> bool {
         && cpu.handoff.get().is_none()
         && !cpu.donated.get()
         && current.state() == State::Ready
-        && !current.has(Flags::WORK | Flags::HAS_PREEMPTER)
+        && !current.has(Flags::LEAVES_SLOWLY | Flags::HAS_PREEMPTER)
         && top <= own
         && cpu.slice.is_armed() == (top == own)
 }

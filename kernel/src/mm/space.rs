@@ -128,7 +128,7 @@ impl Leaf {
 
     /// Top table of its space.
     fn root(&self) -> PhysAddr {
-        POOL.page(self.table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
+        root_of(self.table)
     }
 
     /// The leaf as it stays until the locks are given back: no other processor uses the space, and
@@ -145,12 +145,17 @@ impl Leaf {
         shoot_down(root);
         let old = self.cell().get();
         self.cell().set(to(old));
-        held(root, self.level).flush(VirtAddr::new(canonical(self.address().raw())));
-        if is_windowed(root) {
-            flush_windowed(root, self.level, self.address(), 1);
+        match held(root, self.level) {
+            Held::Nothing if is_windowed(root) => flush_windowed(root, self.level, self.address(), 1),
+            held => held.flush(VirtAddr::new(canonical(self.address().raw()))),
         }
         old
     }
+}
+
+/// Top table of the space that a table is part of, as in `Task::space`.
+fn root_of(table: PoolPage) -> PhysAddr {
+    POOL.page(table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
 }
 
 pub(crate) fn entry_cell(table: PoolPage, slot: usize) -> &'static Cell<u64> {
@@ -526,8 +531,9 @@ fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl I
 
 /// Small pages of one group that go, all at once.
 struct Leaving {
-    root: PhysAddr,
     table: PoolPage,
+    /// Top table of the space, as in `Task::space`.
+    root: PhysAddr,
     /// The group's first node, its entries, and the first one's address in the processor's form.
     first: NodeIndex,
     cells: &'static [Cell<u64>; GROUP],
@@ -545,7 +551,7 @@ impl Leaving {
         shoot_down(root);
         // SAFETY: a group's entries lie one after the other in their table.
         let cells = unsafe { &*core::ptr::from_ref(leaf.cell()).cast() };
-        Leaving { root, table: leaf.table, first, cells, base, held: held_of_pages(root, pages) }
+        Leaving { table: leaf.table, root, first, cells, base, held: held_of_pages(root, pages) }
     }
 
     /// The place of a node in the group, if it is there.
@@ -563,7 +569,6 @@ impl Leaving {
     }
 
     /// That is all: so many have gone.
-    #[inline(never)]
     fn end(&self, gone: i16) {
         if is_windowed(self.root) {
             flush_windowed(self.root, 0, self.base, GROUP);

@@ -118,6 +118,8 @@ impl Flags {
     /// Flags that must be looked at before it runs in user mode.
     pub const WORK: Flags =
         Flags(Flags::TRIGGERED.0 | Flags::RECEIVE_DUE.0 | Flags::TRANSFER.0 | Flags::MIGRATING.0 | Flags::PREEMPTED.0);
+    /// The same, or it leaves in a way of its own (`switch::load_small`).
+    pub const LEAVES_SLOWLY: Flags = Flags::WORK.union(Flags::SMALL);
 
     /// These and others.
     pub const fn union(self, others: Flags) -> Flags {

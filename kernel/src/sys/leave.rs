@@ -54,8 +54,13 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         if !donated && (fresh || counts()) {
             sched::start_slice(cpu, thread, fresh);
         }
+        if !thread.has(Flags::LEAVES_SLOWLY) && switch::load(cpu, thread) {
+            sched::set_preemption_threshold(cpu);
+            return thread.frame_address();
+        }
         let work = thread.has(Flags::WORK);
-        if !work && switch::load(cpu, thread) {
+        if !work && thread.has(Flags::SMALL) {
+            switch::load_small(cpu, thread);
             sched::set_preemption_threshold(cpu);
             return thread.frame_address();
         }

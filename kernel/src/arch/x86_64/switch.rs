@@ -33,21 +33,14 @@ unsafe extern "C" {
 
 /// Makes `thread` the one whose registers the processor leaves with. False if its frame's ip is not
 /// canonical: SYSRET and IRET would fault.
-#[inline(always)]
+#[inline]
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
     let frame = thread.frame();
     let (ip, flags) = (frame.ip.get(), frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
     let sp = frame.sp.get();
-    if frame.cs.get() == tables::USER_CS32 as u64 || thread.has(Flags::SMALL) {
-        if !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL {
-            compat::give(thread);
-        }
-        // A 32-bit segment: upper bits of ip would fault in iret.
-        cpu.exit_ip.set(ip & u32::MAX as u64);
-        cpu.exit_cs.set(tables::USER_CS32 as u64);
-        cpu.exit_ss.set(tables::USER_SS as u64);
-        cpu.exit_sysret.set(0);
+    if frame.cs.get() == tables::USER_CS32 as u64 {
+        leave_to_32_bits(cpu, ip);
     } else {
         if ip != canonical(ip) {
             return false;
@@ -64,6 +57,27 @@ pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     cpu.exit_flags.set(flags);
     cpu.exit_sp.set(sp);
     true
+}
+
+#[inline(always)]
+fn leave_to_32_bits(cpu: &Cpu, ip: u64) {
+    // A 32-bit segment: upper bits of ip would fault in iret.
+    cpu.exit_ip.set(ip & u32::MAX as u64);
+    cpu.exit_cs.set(tables::USER_CS32 as u64);
+    cpu.exit_ss.set(tables::USER_SS as u64);
+    cpu.exit_sysret.set(0);
+}
+
+/// `load` of a thread that only runs 32-bit code, whatever its frame says.
+pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) {
+    charge(cpu, thread);
+    let frame = thread.frame();
+    if !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL {
+        compat::give(thread);
+    }
+    leave_to_32_bits(cpu, frame.ip.get());
+    cpu.exit_flags.set(frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
+    cpu.exit_sp.set(frame.sp.get());
 }
 
 /// From now on the processor's time is `thread`'s.
@@ -114,14 +128,7 @@ fn change_segments(cpu: &Cpu, thread: Ref<Thread>) {
 /// Returns the selectors that it had.
 pub fn save_loaded(thread: Ref<Thread>) -> u64 {
     thread.consumed.set(thread.consumed.get().wrapping_add(rdtsc()));
-    let selectors = save_bases(thread.frame());
-    if thread.has(Flags::SMALL) {
-        // As the program would see them.
-        for base in [&thread.frame().fs_base, &thread.frame().gs_base] {
-            base.set(base.get().wrapping_sub(thread.reach.get().base()) & u32::MAX as u64);
-        }
-    }
-    selectors
+    save_bases(thread.frame())
 }
 
 /// Processor time that a thread has used, in TSC ticks.
