@@ -66,5 +66,6 @@ fn measure() -> Result<(), Failure> {
     rows::alien::measure()?;
     rows::objects::measure()?;
     rows::services::measure()?;
+    rows::small::measure()?;
     rows::ipc::measure_with_fpu()
 }

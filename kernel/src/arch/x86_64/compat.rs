@@ -16,7 +16,7 @@ use crate::base::Ref;
 use crate::object::Thread;
 
 /// The UTCB's words for a tag's label, and for the first word that has no register.
-const LABEL: usize = 0;
+pub const LABEL: usize = 0;
 const FIRST_WORD: usize = 3;
 
 /// Gives a thread the registers that it would have after SYSCALL.

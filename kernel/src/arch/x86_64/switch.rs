@@ -68,8 +68,8 @@ fn leave_to_32_bits(cpu: &Cpu, ip: u64) {
     cpu.exit_sysret.set(0);
 }
 
-/// `load` of a thread that only runs 32-bit code, whatever its frame says.
-pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) {
+/// `load` of a thread that only runs 32-bit code, whatever its frame says: true.
+pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
     let frame = thread.frame();
     if !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL {
@@ -78,6 +78,7 @@ pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) {
     leave_to_32_bits(cpu, frame.ip.get());
     cpu.exit_flags.set(frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
     cpu.exit_sp.set(frame.sp.get());
+    true
 }
 
 /// From now on the processor's time is `thread`'s.

@@ -7,6 +7,7 @@ pub mod ipc;
 pub mod memory;
 pub mod objects;
 pub mod services;
+pub mod small;
 
 use crate::clock::{between, Instruction, Timed};
 use keel_l4::abi::Status;

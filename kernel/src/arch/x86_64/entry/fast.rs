@@ -17,6 +17,9 @@ pub const FPU: u32 = Flags::FPU.raw();
 pub const DISPATCHED: u32 = Flags::DISPATCHED.raw();
 /// Flags of reply and wait for anybody.
 pub const REPLY_AND_WAIT: u64 = CALL_IPC | IPC_SEND | IPC_RECEIVE | IPC_OPEN;
+/// Bits of the tag of a reply that does more than to resume its partner.
+pub const TAG_ITEMS: u64 =
+    0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT;
 /// Clears the kind of the send timeout, which does not matter where the partner waits.
 pub const ANY_SEND_TIMEOUT: i32 = !(IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT) as i32;
 

@@ -807,7 +807,7 @@ symbol \name, 64
 # The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
 # Live: rsp = caller's TCB, message registers. The lock is held.
 .Lcall_with_fpu_\name: call_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
-.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
+.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lreply_slowly_\name
 
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
 # itself. On a uniprocessor the lock is free, and the store changes nothing.
@@ -815,6 +815,12 @@ symbol \name, 64
 .Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear, \supervisor
+
+# A reply to a thread that no path above resumes: perhaps one that runs 32-bit code (fast32.rs).
+# Live: as above.
+.Lreply_slowly_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
+    save_message
+    slow_path {slow_reply}, \clear, \supervisor
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.

@@ -6,7 +6,7 @@ pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, compat, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
-use crate::ipc::{across, fault, kernel_object, transfer};
+use crate::ipc::{across, fast32, fault, kernel_object, transfer};
 use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
 use crate::percpu::pcid::{Pcids, NOFLUSH};
 use crate::percpu::{lock, lock::Lock};
@@ -80,7 +80,7 @@ assembly!([
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
     STATE_WORD_OF_FAULTED = const !state_word(State::Inactive, true, 0, Flags::FPU.union(Flags::DISPATCHED)) as i64,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
-    TAG_ITEMS = const 0xff << TAG_MAPS_SHIFT | 0xff << TAG_STRINGS_SHIFT | TAG_FORWARD | MAX_WORDS << TAG_WORDS_SHIFT,
+    TAG_ITEMS = const fast::TAG_ITEMS,
     NO_CALL = const NO_CALL as i64,
     READ_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_READ as u32, 4).0,
     WRITE_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_WRITE as u32, 4).0,
@@ -96,6 +96,7 @@ assembly!([
     SUPERVISOR_TASKS = const 1u32 << facts::Word::Supervisor as u32,
     words_given = sym facts::WORDS_GIVEN,
     slow_syscall = sym system_call,
+    slow_reply = sym reply,
     map_answer = sym transfer::map_answer,
     map_answer_ordered = sym transfer::map_answer_ordered,
     map_item = sym transfer::map_item,
@@ -130,6 +131,26 @@ extern "C" fn system_call() -> u64 {
     }
 }
 
+/// A reply that no fast path of fast.s serves, perhaps to a thread that runs 32-bit code: the running
+/// thread's registers are in its frame.
+extern "C" fn reply() -> u64 {
+    let cpu = cpu();
+    lock::enter(cpu);
+    if fast32::resume(cpu) {
+        return resume(cpu);
+    }
+    lock::release(cpu);
+    system_call()
+}
+
+/// Leaves to the current thread, which fast32.rs chose.
+fn resume(cpu: &'static Cpu) -> u64 {
+    match cpu.current.get().and_then(|thread| leave::load(cpu, thread)) {
+        Some(frame) => end(cpu, frame),
+        None => leave(cpu),
+    }
+}
+
 /// The end of a slow path: the frame to leave with.
 fn leave(cpu: &'static Cpu) -> u64 {
     end(cpu, leave::leave(cpu))
@@ -147,6 +168,9 @@ fn end(cpu: &Cpu, frame: u64) -> u64 {
 extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
+    if vector == VECTOR_INT80 && !facts::has_word(facts::Word::NoFast) && fast32::call(cpu) {
+        return resume(cpu);
+    }
     if vector != apic::KICK_VECTOR {
         lock::take_all_locks(cpu);
     }
