@@ -30,7 +30,8 @@ fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
     cpu.lookup_cache.find(id).filter(here).filter(next)
 }
 
-/// Serves `int 0x80` of the current thread.
+/// Serves `int 0x80` of the current thread. Not inlined: other exceptions then save fewer registers.
+#[inline(never)]
 pub fn call(cpu: &Cpu) -> bool {
     match cpu.arrived() {
         Some(caller) if caller.has(Flags::ALIEN) => alien_call(cpu, caller),

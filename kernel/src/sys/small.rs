@@ -65,6 +65,7 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
     let window = thread.task.window.get().filter(|_| reach.is_window());
     thread.space.set(POOL.physical(window.map_or(thread.task, |window| window.host).root_table));
     thread.reach.set(reach);
+    thread.segments.set(segments::descriptors(reach));
     thread.put(Flags::SMALL, reach != Reach::NONE);
 }
 

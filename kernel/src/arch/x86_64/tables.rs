@@ -100,6 +100,14 @@ impl Tables {
 /// The interrupt descriptors are the same on all processors.
 static IDT: Global<[[Cell<u64>; 2]; 256]> = Global::new([const { [const { Cell::new(0) }; 2] }; 256]);
 
+/// Where in `Tables` a selector's descriptor lies.
+pub const fn descriptor_place(selector: u16) -> usize {
+    offset_of!(Tables, gdt) + (selector & !7) as usize
+}
+
+/// The same of the processor's number.
+pub const NUMBER_PLACE: usize = descriptor_place(8 * CPU_NUMBER as u16);
+
 /// Where in `Tables` the bitmap's offset lies.
 pub const PORTS: usize = offset_of!(Tables, state) + offset_of!(State, ports);
 /// A bitmap offset beyond the segment's limit: no port is allowed.
@@ -146,6 +154,7 @@ unsafe extern "C" {
     fn nmi_entry();
     fn vector_stubs();
     static page_fault_entries: [u64; 4];
+    static int80_entries: [u64; 4];
 }
 
 /// The ten bytes that LGDT and LIDT take: limit in bits 15:0, base in bits 79:16.
@@ -178,8 +187,9 @@ fn fill_idt(cpu: &Cpu) {
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
     let supervisor = facts::has_word(Word::Supervisor);
     let stack = if supervisor { ANY_LEVEL } else { 0 };
-    // SAFETY: fast.s has the table, which nothing changes.
-    let page_fault_entry = unsafe { page_fault_entries[2 * supervisor as usize + cpu.pcids.are_used() as usize] };
+    let kind = 2 * supervisor as usize + cpu.pcids.are_used() as usize;
+    // SAFETY: fast.s and fast32.s have the tables, which nothing changes.
+    let (page_fault_entry, int80_entry) = unsafe { (page_fault_entries[kind], int80_entries[kind]) };
     for (vector, gate) in IDT.iter().enumerate() {
         let stub = vector_stubs as *const () as u64 + vector as u64 * 16;
         let (handler, ist) = match vector {
@@ -187,6 +197,7 @@ fn fill_idt(cpu: &Cpu) {
             2 => (nmi_entry as *const () as u64, 2),
             8 | 18 => (stub, 3),
             14 if use_fast_paths() => (page_fault_entry, stack),
+            128 if use_fast_paths() => (int80_entry, stack),
             _ => (stub, stack),
         };
         let privilege = if USER_VECTORS.contains(&vector) { 3 } else { 0 };

@@ -13,6 +13,8 @@ use keel_abi::call::*;
 
 /// Flags of threads, for the assembly.
 pub const ALIEN: u32 = Flags::ALIEN.raw();
+pub const SMALL: u32 = Flags::SMALL.raw();
+pub const DEBUG_TLS: u32 = Flags::DEBUG_TLS.raw();
 pub const FPU: u32 = Flags::FPU.raw();
 pub const DISPATCHED: u32 = Flags::DISPATCHED.raw();
 /// Flags of reply and wait for anybody.

@@ -816,9 +816,11 @@ symbol \name, 64
 .Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear, \supervisor
 
-# A reply to a thread that no path above resumes: perhaps one that runs 32-bit code (fast32.rs).
-# Live: as above.
-.Lreply_slowly_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
+# A reply to a thread that no path above resumes: perhaps an alien one that runs 32-bit code, which
+# has descriptors of its own (fast32.rs). Live: rsp = caller's TCB, rbx = partner's, message registers.
+.Lreply_slowly_\name: test dword ptr [rbx + THREAD_flags], DEBUG_TLS
+    jz .Lslow_\name
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
     save_message
     slow_path {slow_reply}, \clear, \supervisor
 

@@ -31,6 +31,7 @@ macro_rules! assembly {
             $($(concat!(".set ", stringify!($constant), ", {", stringify!($constant), "}"),)*)*
             include_str!("entry.s"),
             include_str!("fast.s"),
+            include_str!("fast32.s"),
             $($(const offset_of!($type, $field),)*)*
             $($($constant = const $module::$constant,)*)*
             $($rest)*
@@ -41,17 +42,17 @@ macro_rules! assembly {
 assembly!([
     "CPU_" Cpu {
         exit_ip exit_cs exit_flags exit_sp exit_sysret address scratch delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
-        lookup_cache open_wait closed_wait fault_wait
+        reach lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb }
+    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb reach segments }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
-        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF VECTOR_INT80 TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
     }
-    fast { ALIEN FPU DISPATCHED REPLY_AND_WAIT ANY_SEND_TIMEOUT }
+    fast { ALIEN FPU DISPATCHED SMALL DEBUG_TLS REPLY_AND_WAIT ANY_SEND_TIMEOUT }
     transfer { TAG_CONTENT TAG_ONE_ITEM }
     lock { FREE HELD PAIR }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
@@ -65,16 +66,22 @@ assembly!([
     PCID_MASK = const Pcids::MASK,
     PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
+    CPU_CODE_32 = const offset_of!(Cpu, tables) + tables::descriptor_place(USER_CS32),
+    CPU_NUMBER = const offset_of!(Cpu, tables) + tables::NUMBER_PLACE,
+    CPU_INDEX = const offset_of!(Cpu, index),
+    CPU_DATA = const offset_of!(Cpu, tables) + tables::descriptor_place(USER_SS),
     LOOKUP_THREADS = const offset_of!(lookup::LookupCache, threads),
     FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
     THREAD_STATE_WORD = const Thread::STATE_WORD,
     THREAD_MESSAGE_TAG = const offset_of!(Thread, message) + offset_of!(Message, tag),
     UTCB_WORDS = const offset_of!(Utcb, words) + 8 * REGISTER_WORDS as usize,
+    UTCB_LABEL = const offset_of!(Utcb, words) + 8 * compat::LABEL,
     FRAME_TOP = const offset_of!(Frame, ss) + 8,
     STATE_READY = const State::Ready as u8,
     STATE_FAULTED = const State::Faulted as u8,
     STATE_WORD_FPU_BIT = const 32 + Flags::FPU.raw().ilog2(),
+    STATE_WORD_SMALL_BIT = const 32 + Flags::SMALL.raw().ilog2(),
     STATE_WORD_ALIEN_BIT = const 32 + Flags::ALIEN.raw().ilog2(),
     STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.raw().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
@@ -144,6 +151,7 @@ extern "C" fn reply() -> u64 {
 }
 
 /// Leaves to the current thread, which fast32.rs chose.
+#[inline(never)]
 fn resume(cpu: &'static Cpu) -> u64 {
     match cpu.current.get().and_then(|thread| leave::load(cpu, thread)) {
         Some(frame) => end(cpu, frame),
@@ -209,6 +217,7 @@ fn exception(cpu: &Cpu, thread: Ref<Thread>, vector: u64, error_code: u64) {
 
 /// The same of one that runs 32-bit code, perhaps in a window.
 #[cold]
+#[inline(never)]
 fn small_exception(cpu: &'static Cpu, thread: Ref<Thread>, vector: u64, error_code: u64) -> u64 {
     match vector {
         VECTOR_INT80 if !thread.has(Flags::ALIEN) => {

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The IPC fast path between native threads that run 32-bit code: call, and reply with open wait, by
+# `int 0x80`, of at most three words and a label. fast.s has the rules and the macros; fast32.rs
+# serves the other calls that such threads and alien ones make so, and is tried next.
+#
+# The message registers stay where they are: eax = call number and flags, ebx = tag, esi:edi = the
+# partner, edx ecx ebp = words. All of the caller's other registers are its stack pointer, which the
+# hardware has pushed with ip and flags, and r8 to r15, which 32-bit code does not have. So nothing
+# else has to be saved. The hardware's words are the exit words (cpu.rs): IRET takes the partner's
+# from there.
+#
+# IRET does not fault: cs and ss are the user's 32-bit ones, ip has 32 bits, and flags are masked.
+# No selector can fault: ds and es of both threads are the user's data, fs and gs are null.
+
+# The values of ds, es, fs and gs together, in a frame.
+.set PLAIN_SELECTORS, USER_SS << 16 | USER_SS
+
+# Check: the caller's selectors are the plain ones. Uses eax.
+.macro must_have_plain_selectors refused
+    .irp segment, ds, es
+    mov eax, \segment
+    cmp eax, USER_SS
+    jne \refused
+    .endr
+    mov eax, fs
+    mov r12d, gs
+    or eax, r12d
+    jnz \refused
+.endm
+
+# Check: the thread rbx is in this wait on this CPU, and has the flag SMALL alone. Uses rax.
+.macro must_wait_small kind, refused
+    mov rax, gs:[CPU_\kind\()_wait]
+    bts rax, {STATE_WORD_SMALL_BIT}
+    cmp rax, [rbx + {THREAD_STATE_WORD}]
+    jne \refused
+.endm
+
+# The entry for `int 0x80`. `pcids` and `supervisor`: as in fast_paths. It takes the lock on a
+# uniprocessor, too. Stack: ip, cs, flags, sp, ss. Live: all registers are the interrupted program's;
+# the upper halves of those that 32-bit code has are not looked at.
+.macro int80_path name, pcids, supervisor
+symbol \name, 64
+    test byte ptr [rsp + 8], 3
+    jz .Lint80_slow_\name
+    swapgs
+    # The kernel must not use the user's gs, not even speculatively.
+    lfence
+    mov rsp, gs:[CPU_current]
+    # The caller is native, runs 32-bit code, and has no other flag.
+    cmp dword ptr [rsp + THREAD_flags], SMALL
+    jne .Lint80_other_\name
+    # What the path uses itself: r9d = call number, r13d = tag, r14d and r15d = words.
+    mov r9d, eax
+    mov r13d, ebx
+    mov r14d, edx
+    mov r15d, ecx
+    take_lock 1, rsp, .Lint80_unlocked_\name
+    # The caller still has no other flag: see take_lock.
+    cmp dword ptr [rsp + THREAD_flags], SMALL
+    jne .Lint80_refused_\name
+    # There are no items, and no more words than registers.
+    cmp r13d, 3
+    ja .Lint80_refused_\name
+    must_have_plain_selectors .Lint80_refused_\name
+    # The partner exists.
+    mov edi, edi
+    mov eax, esi
+    shl rax, 32
+    or rdi, rax
+    look_up .Lint80_refused_\name
+    # It is in the caller's clan, and may run next; none of its selectors has to be loaded.
+    mov rax, [rbx + THREAD_chief]
+    cmp rax, [rsp + THREAD_chief]
+    jne .Lint80_refused_\name
+    must_run_next .Lint80_refused_\name
+    cmp qword ptr [rbx + FRAME_segments], PLAIN_SELECTORS
+    jne .Lint80_refused_\name
+    # Which call it is.
+    mov eax, r9d
+    and eax, ANY_SEND_TIMEOUT
+    cmp eax, {CALL}
+    jne .Lint80_reply_\name
+    # The partner accepts a message from any thread.
+    must_wait_small open, .Lint80_refused_\name
+    # POINT OF NO RETURN: nothing below can fail.
+    inc dword ptr [rbx + THREAD_waiters]
+    mov eax, gs:[CPU_closed_wait]
+    mov [rsp + {THREAD_STATE_WORD}], eax
+    mov [rsp + THREAD_partner], rdi
+    # The caller is blocked in its call. What matters of its registers is saved.
+.Lint80_commit_\name: mov [rsp + FRAME_orig_ax], r9
+    mov eax, PLAIN_SELECTORS
+    mov [rsp + FRAME_segments], rax
+    mov rax, gs:[CPU_exit_ip]
+    mov [rsp + FRAME_ip], rax
+    mov rax, gs:[CPU_exit_flags]
+    mov [rsp + FRAME_flags], rax
+    mov rax, gs:[CPU_exit_sp]
+    mov [rsp + FRAME_rsp], rax
+    # The message's label is in the UTCBs.
+    mov rax, [rsp + THREAD_utcb]
+    mov eax, [rax + {UTCB_LABEL}]
+    mov rdx, [rbx + THREAD_utcb]
+    mov [rdx + {UTCB_LABEL}], rax
+    # The partner's call is over: its results are no SYSCALL's.
+    mov qword ptr [rbx + FRAME_orig_ax], {NO_CALL}
+    change_thread rsp, \pcids, \supervisor
+    # Its window. The kernel's other user segments are absent already.
+    mov rax, [rbx + THREAD_reach]
+    cmp rax, gs:[CPU_reach]
+    je .Lint80_same_reach_\name
+    mov gs:[CPU_reach], rax
+    mov rax, [rbx + THREAD_segments]
+    mov gs:[{CPU_CODE_32}], rax
+    mov rax, [rbx + THREAD_segments + 8]
+    mov gs:[{CPU_DATA}], rax
+    mov rax, [rbx + THREAD_segments + 16]
+    mov al, gs:[{CPU_INDEX}]
+    mov gs:[{CPU_NUMBER}], rax
+    mov eax, USER_SS
+    mov ds, eax
+    mov es, eax
+.Lint80_same_reach_\name:
+    mov eax, [rbx + FRAME_ip]
+    mov gs:[CPU_exit_ip], rax
+    mov qword ptr gs:[CPU_exit_cs], USER_CS32
+    mov eax, [rbx + FRAME_flags]
+    and eax, FLAGS_USER
+    or eax, FLAGS_FIXED
+    mov gs:[CPU_exit_flags], rax
+    mov rax, [rbx + FRAME_rsp]
+    mov gs:[CPU_exit_sp], rax
+    # The sender's id, the tag, the words, the status.
+    mov rdi, [rsp + THREAD_id]
+    mov rsi, rdi
+    shr rsi, 32
+    mov ebx, r13d
+    mov edx, r14d
+    mov ecx, r15d
+    xor eax, eax
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+    mov rsp, gs:[CPU_address]
+    add rsp, CPU_exit_ip
+    swapgs
+    iretq
+
+# Reply with open wait. Live: rsp = caller's TCB, rbx = partner's, eax = call number without the kind
+# of the send timeout, and what the path uses.
+.Lint80_reply_\name: cmp eax, REPLY_AND_WAIT
+    jne .Lint80_refused_\name
+    # The caller will block: no notification, interrupt or sender may be pending for its open wait.
+    cmp byte ptr [rsp + THREAD_maybe_pending], 0
+    jne .Lint80_refused_\name
+    # The partner is in a closed wait for the caller.
+    must_wait_small closed, .Lint80_refused_\name
+    mov rax, [rsp + THREAD_id]
+    cmp rax, [rbx + THREAD_partner]
+    jne .Lint80_refused_\name
+    # POINT OF NO RETURN: nothing below can fail.
+    dec dword ptr [rsp + THREAD_waiters]
+    enter_open_wait 1
+    jmp .Lint80_commit_\name
+
+# The slow path, with all registers as they were.
+.Lint80_refused_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lint80_unlocked_\name: mov eax, r9d
+    mov ebx, r13d
+    mov ecx, r15d
+.Lint80_other_\name: mov rsp, gs:[CPU_address]
+    lea rsp, [rsp + CPU_exit_ip]
+    swapgs
+.Lint80_slow_\name: push 0
+    push VECTOR_INT80
+    jmp common_entry
+.endm
+
+int80_path int80_entry, 0, 0
+int80_path pcid_int80_entry, 1, 0
+int80_path supervisor_int80_entry, 0, 1
+int80_path supervisor_pcid_int80_entry, 1, 1
+
+# Which one is used: fill_idt (tables.rs) counts them, as those for page faults.
+.pushsection .rodata
+symbol int80_entries, 8
+    .quad int80_entry, pcid_int80_entry, supervisor_int80_entry, supervisor_pcid_int80_entry
+.popsection
