@@ -55,13 +55,6 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
     if cpu::cpu().loaded.get() == Some(thread) {
         cpu::cpu().loaded_changed();
     }
-    if thread.reach.get().is_window() {
-        // They were saved as the processor has them, and are to be as the program sees them.
-        let base = thread.reach.get().base();
-        for saved in [&thread.frame().fs_base, &thread.frame().gs_base] {
-            saved.set(saved.get().wrapping_sub(base) & u32::MAX as u64);
-        }
-    }
     let window = thread.task.window.get().filter(|_| reach.is_window());
     thread.space.set(POOL.physical(window.map_or(thread.task, |window| window.host).root_table));
     thread.reach.set(reach);

@@ -93,28 +93,25 @@ pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
 /// Changes from the thread whose state is in the processor to another.
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
     debugger::trace::switch(cpu.loaded.get(), thread);
-    let selectors = match cpu.loaded.get() {
-        Some(old) => save_loaded(old),
-        None => tables::selectors(),
-    };
-    cpu.loaded.set(Some(thread));
+    let old = cpu.loaded.replace(Some(thread));
+    let selectors = old.map_or_else(tables::selectors, save);
     thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
     if !thread.any_space || cpu.half.get() != thread.half {
         paging::switch(cpu, thread.space.get(), thread.half);
     }
-
     tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.
     fpu::change(cpu, thread);
     if thread.reach.get().raw() | cpu.reach.get().raw() != Reach::NONE.raw() {
-        return change_segments(cpu, thread);
+        return change_segments(cpu, old, thread);
     }
     load_bases(thread.frame(), selectors);
 }
 
 /// The end of `change` to or from a thread that runs 32-bit code in a window.
 #[cold]
-fn change_segments(cpu: &Cpu, thread: Ref<Thread>) {
+fn change_segments(cpu: &Cpu, old: Option<Ref<Thread>>, thread: Ref<Thread>) {
+    old.into_iter().for_each(show_own_bases);
     if cpu.reach.get() != thread.reach.get() {
         segments::select(cpu, thread.reach.get());
     }
@@ -126,10 +123,24 @@ fn change_segments(cpu: &Cpu, thread: Ref<Thread>) {
 }
 
 /// Saves what of the loaded thread is only in the processor.
-/// Returns the selectors that it had.
-pub fn save_loaded(thread: Ref<Thread>) -> u64 {
+pub fn save_loaded(thread: Ref<Thread>) {
+    save(thread);
+    show_own_bases(thread);
+}
+
+/// The same, with the bases as the processor has them. Returns the selectors that it had.
+#[inline(always)]
+fn save(thread: Ref<Thread>) -> u64 {
     thread.consumed.set(thread.consumed.get().wrapping_add(rdtsc()));
     save_bases(thread.frame())
+}
+
+/// Bases of a thread in a window that were just saved are from now on as the thread sees them.
+fn show_own_bases(thread: Ref<Thread>) {
+    let (frame, window) = (thread.frame(), thread.reach.get());
+    for base in [&frame.fs_base, &frame.gs_base].into_iter().filter(|_| window.is_window()) {
+        base.set(base.get().wrapping_sub(window.base()) & u32::MAX as u64);
+    }
 }
 
 /// Processor time that a thread has used, in TSC ticks.
