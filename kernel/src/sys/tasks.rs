@@ -77,20 +77,18 @@ fn close_account(account: Ref<Account>, chief: Option<Ref<Task>>) {
     }
 }
 
-/// Deletes all lthreads of a task and its clan. Returns whether the current one was among them.
+/// Deletes all lthreads of a task and its clan.
 ///
 /// # Safety
 /// The caller uses none of their `Ref`s any more.
-pub unsafe fn delete_lthreads(top: Ref<Task>) -> bool {
-    let mut own = false;
+pub unsafe fn delete_lthreads(top: Ref<Task>) {
     for task in with_clan(top) {
         for thread in task.each_lthread() {
             // SAFETY: the caller's contract; the loop finds the next one by its number.
-            own |= unsafe { lthreads::delete(thread) };
+            unsafe { lthreads::delete(thread) };
             preempt::poll();
         }
     }
-    own
 }
 
 /// Deletes a task that has no lthreads and no clan any more.
