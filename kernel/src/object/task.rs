@@ -230,21 +230,12 @@ impl Ref<Task> {
     /// Its lthreads by their numbers. Interrupts are served on the way, and one that was given out
     /// may be deleted.
     pub fn each_lthread(self) -> impl Iterator<Item = Ref<Thread>> {
-        let mut number = 0;
-        core::iter::from_fn(move || {
-            while number < LTHREAD_TASK as usize {
-                pause(number as u32);
-                if number >= INLINE_LTHREADS && self.directory.get() == PoolPage::NONE {
-                    return None;
-                }
-                let slot = self.slot(number as u16).map(|slot| Slot::read(slot.get()));
-                number += if slot.is_some() { 1 } else { DIRECTORY_SLOTS - number % DIRECTORY_SLOTS };
-                if let Some(Slot::Taken(thread)) = slot {
-                    return Some(thread);
-                }
-            }
-            None
-        })
+        let next = move |number: &u16| {
+            let left = DIRECTORY_SLOTS as u16 - number % DIRECTORY_SLOTS as u16;
+            number.checked_add(if self.slot(*number).is_some() { 1 } else { left })
+        };
+        let numbers = core::iter::successors(Some(0), next).inspect(|number| pause(*number as u32));
+        numbers.filter_map(move |number| self.lthread(number)).take(self.lthreads.get() as usize)
     }
 
     /// `task`, if it is this one or of its clan.
