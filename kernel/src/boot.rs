@@ -2,13 +2,11 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::multiboot::{Information, Module};
 use crate::arch::{acpi, apic, boot::smp, clock, cpu, cpuid, cpuid::Feature, direct, entry, fpu};
-use crate::arch::{paging, print::log, reference, screen, serial};
-use crate::base::{facts::*, PhysAddr, Ref};
-use crate::object::{kip::INFO, task, thread, TaskNumber, Thread, PAGE, POOL};
-use crate::{sched, sys::lthreads, sys::tasks};
-use keel_abi::{acpi::number, call::TASK_SHARED_QUOTA, memory::*, ranges::Range, Id, Info};
+use crate::arch::{multiboot::Information, multiboot::Module, paging, print::log, reference, screen, serial};
+use crate::base::{abi::*, facts::Word, facts::*, *};
+use crate::{object::kip::INFO, object::*, sched, sys::lthreads, sys::tasks};
+use keel_abi::acpi::number;
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);

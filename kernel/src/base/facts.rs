@@ -3,9 +3,8 @@
 //!
 //! boot.rs sets all of it before the first thread runs; from then on it is only read.
 
-use crate::base::{Global, PhysAddr};
-use core::cell::{Cell, OnceCell};
-use keel_abi::ranges::{Range, Ranges};
+use crate::base::{abi::*, *};
+use core::cell::OnceCell;
 
 /// First byte of the kernel's image.
 pub const KERNEL_START: u64 = 0x10_0000;

@@ -5,10 +5,8 @@
 //! They run with the locks of these CPUs only. Every other case takes the slow path, with all
 //! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
 
-use crate::arch::{cpu, cpu::Cpu};
 use crate::object::{clan, thread::*};
-use crate::{base::Ref, ipc::ipc, percpu::lock, sched};
-use keel_abi::{call::*, Id, Tag};
+use crate::{arch::cpu, arch::cpu::Cpu, base::abi::*, base::*, ipc::ipc, percpu::lock, sched};
 
 /// Serves the system call of the current thread, if it is such a message; then the caller calls
 /// `leave::leave`. Returns false, with nothing changed, if it is any other call, or if the other

@@ -7,12 +7,9 @@
 //! needs no acknowledgement. Lines are the machine's; timers are names in their task, and lie in a
 //! page that it pays for while it has any, so that no task can use up another's.
 
-use crate::arch::{apic, cpu};
-use crate::base::{nospec::nospec, Cell, Global, Links, Ref, VirtAddr};
-use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
+use crate::object::{thread::Due, *};
 use crate::percpu::{deadlines::Deadline, preempt};
-use crate::{ipc::ipc, mm::space, sched};
-use keel_abi::{call::*, fpage::PAGE_SIZE, ids::*, memory::*, Error, Id};
+use crate::{arch::apic, arch::cpu, base::abi::*, base::*, ipc::ipc, mm::space, sched};
 
 /// List tag: sources that fired and wait for their thread.
 pub struct Pending;

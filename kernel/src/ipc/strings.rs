@@ -6,8 +6,7 @@
 //! does the copying. Lists are copied here before they are used, so that what was checked stays as
 //! it is.
 
-use crate::base::{Cell, VirtAddr};
-use keel_abi::{call::*, fpage::*, memory::STRING_CONTINUES, StringItem};
+use crate::base::{abi::*, *};
 
 /// StringItems in a list.
 const STRING_ITEMS: usize = MAX_STRINGS as usize;

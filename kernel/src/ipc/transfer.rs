@@ -43,13 +43,9 @@
 //! | `Stop::Restart` | as before: the active partner stays Ready, and `leave::leave` calls `proceed` | | the same |
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
-use crate::ipc::strings::{Step, StringItems};
-use crate::ipc::{fault, fault::code, ipc, strings};
+use crate::ipc::{fault, fault::code, ipc, strings, strings::Step, strings::StringItems};
 use crate::mm::{space, space::Progress, space::Stop, umem};
-use crate::percpu::{lock, preempt::poll};
-use crate::{base::*, object::thread::*, object::Task, sched};
-use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::SharedUtcb, memory::MAP_GRANT, word::Word};
-use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
+use crate::{base::abi::*, base::*, object::thread::*, object::Task, percpu::lock, percpu::preempt::poll, sched};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.

@@ -14,9 +14,7 @@
 
 use crate::arch::{cpu, direct, direct_physical, paging::*};
 use crate::mm::mapdb::{Node, NodeIndex, Store};
-use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
-use crate::{base::*, percpu::preempt::poll};
-use keel_abi::{fpage::*, memory::*, ranges::Range, word::Word, Error, Fpage};
+use crate::{base::abi::*, base::*, object::*, percpu::preempt::poll};
 
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -665,7 +663,6 @@ impl Work {
 
     /// The UNMAP_* state found.
     pub fn state(&self) -> u64 {
-        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
         let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
         told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
     }

@@ -5,11 +5,8 @@
 //! the tree of clans; spaces are space.rs's, creation and deletion tasks.rs's.
 
 use crate::arch::paging::{OWN_HALF, SHOWN_PAGE, SUPERVISOR_PAGE, USER_PAGE};
-use crate::base::{facts, nospec::nospec, Cell, Global, Links, List, PhysAddr, Ref, VirtAddr};
-use crate::object::{io_space::IoSpace, thread, Account, Kind, PoolPage, Thread, POOL};
-use crate::percpu::preempt;
+use crate::{base::abi::*, base::*, object::io_space::IoSpace, object::*, percpu::preempt};
 use core::{array, ops::Range};
-use keel_abi::{fpage::number, ids::*, Error, Id};
 
 /// List tag: the tasks of one clan.
 pub struct Clan;

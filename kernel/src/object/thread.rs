@@ -7,12 +7,9 @@
 //! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
-use crate::base::{Cell, Links, List, PhysAddr, Ref};
-use crate::ipc::{kernel_object::*, transfer::Transfer};
-use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
+use crate::{base::abi::*, base::*, ipc::kernel_object::*, ipc::transfer::Transfer, object::*};
 use core::{mem::offset_of, ops::BitOr};
-use keel_abi::{call::*, fpage::HALF_SHIFT, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does. This is all that may happen to one that is not deleted:
 ///

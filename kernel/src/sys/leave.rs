@@ -6,8 +6,7 @@
 //! held.
 
 use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch};
-use crate::ipc::{fault, ipc, kernel_object, transfer};
-use crate::{base::Ref, object::thread::*, percpu::lock, sched};
+use crate::{base::*, ipc::fault, ipc::ipc, ipc::kernel_object, ipc::transfer, object::thread::*, percpu::lock, sched};
 
 /// Most deadlines that one timer interrupt serves, to bound its length. If more have expired, the
 /// next interrupt follows at once.

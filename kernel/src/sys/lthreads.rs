@@ -2,10 +2,8 @@
 //! Creation and deletion of lthreads, and the frames that alien threads share with their chief.
 
 use crate::arch::{direct_physical, fpu, switch, tables};
-use crate::ipc::{ipc, kernel_object, transfer};
-use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
-use crate::{base::*, mm::space, percpu::preempt, sched};
-use keel_abi::{call::*, fpage::canonical, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
+use crate::object::{thread::*, *};
+use crate::{base::abi::*, base::*, ipc::ipc, ipc::kernel_object, ipc::transfer, mm::space, percpu::preempt, sched};
 
 // A thread's UTCB never lies where frames are.
 const _: () = assert!(keel_abi::ids::LTHREAD_TASK <= AREA_MAX_UTCBS);

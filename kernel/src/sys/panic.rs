@@ -3,10 +3,8 @@
 //! may be the user's: gs may be, and is not used before `cpu::recover`.
 
 use crate::arch::{cpu, cpu::Cpu, print::log, regs, screen, serial, OFFSET};
-use crate::base::{facts, facts::Word, facts::KERNEL_START};
-use crate::percpu::lock;
-use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::{base::facts, base::facts::Word, base::facts::KERNEL_START, percpu::lock};
+use core::{panic::PanicInfo, sync::atomic::AtomicU32, sync::atomic::Ordering};
 use keel_abi::panic::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
 
 unsafe extern "C" {

@@ -5,13 +5,10 @@
 //! is the current thread, whose registers are in its frame. A call that is preempted returns
 //! `Stop::Restart`, and the caller executes the `syscall` instruction again when it next runs.
 
-use crate::arch::{self, cpu};
-use crate::ipc::{fault, ipc};
 use crate::mm::{io, space, space::Done, space::Stop, space::Work};
-use crate::object::{task, thread, thread::Flags, thread::State, Task, TaskNumber, Thread};
+use crate::object::{thread::Flags, thread::State, *};
 use crate::sys::{exregs, lthreads, tasks};
-use crate::{base::*, percpu::preempt, sched};
-use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
+use crate::{arch, arch::cpu, base::abi::*, base::*, ipc::fault, ipc::ipc, percpu::preempt, sched};
 
 /// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
 const INSTRUCTION: u64 = 2;

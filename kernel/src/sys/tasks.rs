@@ -2,10 +2,8 @@
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
 use crate::arch::cpuid::{self, Feature};
-use crate::mm::{io, space};
-use crate::object::{kip, task::*, Account, Kind, PoolPage, POOL};
-use crate::{base::*, ipc::kernel_object, percpu::preempt, sys::lthreads};
-use keel_abi::{call::*, fpage::*, ids::*, memory::*, Error};
+use crate::object::{task::*, *};
+use crate::{base::abi::*, base::*, ipc::kernel_object, mm::io, mm::space, percpu::preempt, sys::lthreads};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {

@@ -3,9 +3,8 @@
 //! and where the HPET and the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
-use super::{cpu, direct};
-use crate::base::{facts, facts::Memory, PhysAddr};
-use keel_abi::{acpi, acpi::number, acpi::sums_to_zero, fpage::PAGE_SIZE, list::List, ranges::Range};
+use crate::{arch::cpu, arch::direct, base::abi::*, base::facts::Memory, base::*};
+use keel_abi::{acpi, acpi::number, acpi::sums_to_zero, list::List};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };

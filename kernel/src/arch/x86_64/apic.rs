@@ -8,9 +8,8 @@
 
 use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging, tables::VECTOR_INT80};
 use super::{frequency, frequency::Reference, print::log, regs::*, x2apic::*};
-use crate::base::{facts, facts::Memory, facts::Word, Cell, Global, PhysAddr};
+use crate::base::{abi::*, facts::Memory, facts::Word, *};
 use core::arch::asm;
-use keel_abi::{call::IRQ_MODE_EDGE, call::IRQ_MODE_LEVEL, fpage::PAGE_SIZE, ranges::Range};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;

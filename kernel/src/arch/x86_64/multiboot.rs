@@ -3,9 +3,8 @@
 //! addresses, by version 2 (Multiboot2 Specification 2.0) tags. It is believed, but read within
 //! bounds.
 
-use super::acpi::bytes;
-use crate::base::facts::{limit, Memory};
-use keel_abi::{acpi::number, list::List, memory::KIP_MODULES, ranges::Range};
+use crate::{arch::acpi::bytes, base::abi::*, base::facts::limit, base::facts::Memory};
+use keel_abi::{acpi::number, list::List};
 
 /// Magic numbers that the loader passes, of version 1 and of version 2.
 const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
