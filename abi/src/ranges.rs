@@ -85,13 +85,9 @@ impl<const N: usize> Ranges<N> {
         }
         let first = self.list.partition_point(|r| r.end < range.start);
         let last = self.list.partition_point(|r| r.start <= range.end);
-        if first == last {
-            return self.list.insert(first, range);
-        }
-        let merged = Range::new(range.start.min(self.list[first].start), range.end.max(self.list[last - 1].end));
-        self.list[first] = merged;
-        self.list.remove(first + 1, last);
-        Ok(())
+        let around = |all: Range, r: &Range| Range::new(all.start.min(r.start), all.end.max(r.end));
+        let merged = self.list[first..last].iter().fold(range, around);
+        self.list.replace(first..last, &[merged])
     }
 
     /// Removes `range`; `Full` if this splits a range and there is no room, and the set is
@@ -102,29 +98,14 @@ impl<const N: usize> Ranges<N> {
         if range.is_empty() || first >= last {
             return Ok(());
         }
-        let before = Range::new(self.list[first].start, range.start);
-        let after = Range::new(range.end, self.list[last - 1].end);
-        let split = first + 1 == last && !before.is_empty() && !after.is_empty();
-        if split && self.list.len() == N {
-            return Err(Full);
-        }
-        self.list.remove(first, last);
-        for rest in [after, before] {
-            if !rest.is_empty() {
-                self.list.insert(first, rest)?;
-            }
-        }
-        Ok(())
+        let rest = [Range::new(self.list[first].start, range.start), Range::new(range.end, self.list[last - 1].end)];
+        let some = rest[0].is_empty() as usize..2 - rest[1].is_empty() as usize;
+        self.list.replace(first..last, &rest[some])
     }
 
-    /// Fills the gap between two neighbours that has the lowest cost, and returns it; `None` if
-    /// there is no gap.
-    pub fn fill_gap(&mut self, cost: impl Fn(Range) -> u64) -> Option<Range> {
-        let gaps = self.list.windows(2).map(|pair| Range::new(pair[0].end, pair[1].start));
-        let (before, gap) = gaps.enumerate().min_by_key(|(_, gap)| cost(*gap))?;
-        self.list[before].end = self.list[before + 1].end;
-        self.list.remove(before + 1, before + 2);
-        Some(gap)
+    /// Returns the gaps between neighbours. To insert one needs no room.
+    pub fn gaps(&self) -> impl Iterator<Item = Range> + '_ {
+        self.list.windows(2).map(|pair| Range::new(pair[0].end, pair[1].start))
     }
 
     /// Returns the lowest range of `size` numbers in the set that is aligned to `alignment` (a
@@ -189,15 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_gap_is_filled() {
+    fn a_gap_finds_room_in_a_full_set() {
         let mut ranges: Ranges<4> = Ranges::default();
-        assert_eq!(ranges.fill_gap(Range::size), None);
+        assert_eq!(ranges.gaps().next(), None);
         for start in [0, 20, 25, 90] {
             ranges.insert(Range::new(start, start + 2)).unwrap();
         }
-        assert_eq!(ranges.fill_gap(Range::size), Some(Range::new(22, 25)));
+        let gaps: Vec<_> = ranges.gaps().collect();
+        assert_eq!(gaps, [Range::new(2, 20), Range::new(22, 25), Range::new(27, 90)]);
+        ranges.insert(gaps[1]).unwrap();
         assert_eq!(ranges.iter().collect::<Vec<_>>(), [Range::new(0, 2), Range::new(20, 27), Range::new(90, 92)]);
-        assert_eq!(ranges.fill_gap(|gap| 100 - gap.size()), Some(Range::new(27, 90)));
     }
 
     #[test]

@@ -12,8 +12,7 @@
 
 use crate::arch::{apic, clock, cpu, cpu::cpu, cpu::Cpu, switch};
 use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
-use crate::{base::Cell, base::Ref, object::thread::*};
-use keel_abi::call::{PREEMPTER_EVERY, TIME_NEVER};
+use crate::{base::abi::*, base::*, object::thread::*};
 
 /// Shortest slice: in a shorter one interrupts would take most of the time.
 const LEAST_SLICE_NS: u64 = 10_000;

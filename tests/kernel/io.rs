@@ -10,7 +10,6 @@ use crate::random::{seed, Random};
 use crate::sched;
 use crate::sys::{lthreads, tasks};
 use keel_abi::call::TASK_SHARED_QUOTA;
-use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
 use keel_abi::Id;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,8 +12,6 @@ use crate::ipc::ipc;
 use crate::object::{task, thread, TaskNumber, Thread};
 use crate::random::{seed, Random};
 use crate::sys::{lthreads, tasks};
-use keel_abi::call::*;
-use keel_abi::ids::*;
 use keel_abi::memory::AREA_DEFAULT;
 use keel_abi::{Error, Status, Tag};
 

@@ -3,9 +3,7 @@
 //!
 //! boot.rs sets all of it before the first thread runs; from then on it is only read.
 
-use crate::base::{Global, PhysAddr};
-use core::cell::{Cell, OnceCell};
-use keel_abi::ranges::{Range, Ranges};
+use crate::base::{abi::*, *};
 
 /// First byte of the kernel's image.
 pub const KERNEL_START: u64 = 0x10_0000;
@@ -26,7 +24,7 @@ pub(crate) struct Facts {
     pub(crate) users: Memory,
 }
 
-pub(crate) static FACTS: Global<OnceCell<Facts>> = Global::new(OnceCell::new());
+pub(crate) static FACTS: Global<core::cell::OnceCell<Facts>> = Global::new(core::cell::OnceCell::new());
 
 /// How far the direct map reaches.
 pub static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));
@@ -73,28 +71,24 @@ pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) 
 /// too, which costs nothing: sigma0 looks at RAM first. Then the smallest pieces of free RAM beside
 /// them do, and last the gaps with devices. How much free RAM was lost, if anything was done.
 pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, pieces: usize) -> Option<u64> {
-    let devices = |gap: Range| {
+    let devices = |gap: &Range| {
         let inside = ram.iter().map(|piece| Range::new(piece.start.max(gap.start), piece.end.min(gap.end)).size());
         gap.size() - inside.sum::<u64>()
     };
-    let mut done = None;
+    let mut lost = None;
     while free.iter().count() + firmware.iter().count() > pieces {
-        let lost = done.unwrap_or(0);
-        let mut joined = *firmware;
-        let gap = joined.fill_gap(devices);
-        let touches =
-            |piece: &Range| firmware.overlaps(Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1)));
-        let goes = |piece: &Range| gap.is_none_or(|gap| devices(gap) > 0 && touches(piece));
-        let piece = free.iter().filter(goes).min_by_key(|piece| piece.size());
-        let piece = piece.filter(|piece| firmware.insert(*piece).is_ok());
-        match piece {
-            Some(piece) => take(free, [piece]),
-            None if gap.is_some() => *firmware = joined,
-            None => break,
-        }
-        done = Some(lost + piece.map_or(0, Range::size));
+        // What goes, with its place in that order, its cost, and whether it is free RAM.
+        let gaps = firmware.gaps().map(|gap| (2 * (devices(&gap) > 0) as u8, devices(&gap), false, gap));
+        let beside = |piece: Range| Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1));
+        let order = |piece: Range| if firmware.overlaps(beside(piece)) { 1 } else { 3 };
+        let free_pieces = free.iter().map(|piece| (order(piece), piece.size(), true, piece));
+        let choice = gaps.chain(free_pieces).min_by_key(|(order, cost, ..)| (*order, *cost));
+        let Some((.., is_free, range)) = choice.filter(|(.., range)| firmware.insert(*range).is_ok()) else { break };
+        let piece = is_free.then_some(range);
+        take(free, piece);
+        lost = Some(lost.unwrap_or(0) + piece.map_or(0, Range::size));
     }
-    done
+    lost
 }
 
 /// Whether a physical address is RAM that users may have.

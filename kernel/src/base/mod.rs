@@ -19,5 +19,11 @@ pub use address::{PhysAddr, VirtAddr};
 pub use core::cell::Cell;
 pub use global::Global;
 pub use list::{Linked, Links, List};
+pub use nospec::nospec;
 pub use reach::Reach;
 pub use refs::Ref;
+
+/// The names of the binary interface, most of which a file that knows it uses.
+pub mod abi {
+    pub use keel_abi::{call::*, fpage::*, ids::*, memory::*, ranges::Range, ranges::Ranges, word, word::Word};
+}

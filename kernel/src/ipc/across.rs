@@ -5,10 +5,8 @@
 //! They run with the locks of these CPUs only. Every other case takes the slow path, with all
 //! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
 
-use crate::arch::{cpu, cpu::Cpu};
 use crate::object::{clan, thread::*};
-use crate::{base::Ref, ipc::ipc, percpu::lock, sched};
-use keel_abi::{call::*, Id, Tag};
+use crate::{arch::cpu, arch::cpu::Cpu, base::abi::*, base::*, ipc::ipc, sched};
 
 /// Serves the system call of the current thread, if it is such a message; then the caller calls
 /// `leave::leave`. Returns false, with nothing changed, if it is any other call, or if the other
@@ -31,8 +29,7 @@ pub fn send(cpu: &Cpu) -> bool {
     // No thread is deleted or migrated while this CPU's lock is held: both need all locks.
     let receives = |partner: &Ref<Thread>| clan::is_same_clan(caller.task, partner.task);
     let Some(partner) = find(to).filter(|to| to.cpu.get() != cpu.index && receives(to)) else { return false };
-    let home = cpu::of(partner);
-    lock::with_another(home, || {
+    cpu::of(partner).lock.with(|| {
         if !is_plain(partner) || !ipc::accepts(partner, caller.id) {
             return false;
         }
@@ -76,5 +73,5 @@ pub fn wait(cpu: &Cpu) -> bool {
 /// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
 /// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
-    !thread.has_others(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED)
+    thread.flags.get().without(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED) == Flags::NONE
 }

@@ -12,11 +12,7 @@
 //! both calls.
 
 use crate::arch::{clock, cpu::cpu, switch::FLAGS_FIXED, switch::NO_CALL, tables};
-use crate::ipc::{fault, kernel_object, transfer};
-use crate::object::{clan, task, thread::*};
-use crate::sched::{self, wake};
-use crate::{base::Ref, percpu::preempt};
-use keel_abi::{call::*, ids::ID_NIL, memory::SharedFrame, word, Error, Id, Side, Status, Tag};
+use crate::{base::abi::*, base::*, ipc::*, object::clan, object::task, object::thread::*, percpu::preempt, sched};
 
 /// Every flag of the ipc call; others are refused.
 const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | TO_THREADS | TIMEOUTS;
@@ -91,7 +87,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
         // A preempter's reply only resumes the thread: it has no right to its space or registers.
         Error::MessageCut.when(has_items(tag))?;
         leave_fault(receiver);
-        wake(receiver);
+        sched::wake(receiver);
         return Ok(Sent::Done);
     }
     if accepts(receiver, caller.shown.get()) {
@@ -100,7 +96,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
             return transferred(transfer::begin(caller, receiver, caller));
         }
         copy(caller, receiver, tag);
-        wake(receiver);
+        sched::wake(receiver);
         return Ok(Sent::Done);
     }
     wait_to_send(caller, receiver, flags)?;
@@ -302,7 +298,7 @@ pub fn sender_done(sender: Ref<Thread>) {
     let flags = frame.orig_ax.get();
     frame.ax.set(Status::OK.0);
     if flags & IPC_RECEIVE == 0 {
-        wake(sender);
+        sched::wake(sender);
         return;
     }
     let open = flags & IPC_OPEN != 0;
@@ -316,7 +312,7 @@ pub fn sender_done(sender: Ref<Thread>) {
     // recurse from sender to sender.
     if something {
         sender.set(Flags::RECEIVE_DUE);
-        wake(sender);
+        sched::wake(sender);
     } else {
         receive(sender);
     }
@@ -405,7 +401,7 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
         faulter.frame().orig_ax.set(NO_CALL);
         faulter.found.set(0);
     }
-    wake(faulter);
+    sched::wake(faulter);
 }
 
 /// Words of a message that carries a whole frame after the register words.
@@ -417,7 +413,7 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     if accepts(receiver, sender.id) {
         stop_waiting(receiver);
         deliver_kernel_message(sender, receiver);
-        wake(receiver);
+        sched::wake(receiver);
     } else {
         sender.change_state(State::Sending);
         sender.set(Flags::KERNEL_MESSAGE);
@@ -496,7 +492,7 @@ fn notify(caller: Ref<Thread>, receiver: Ref<Thread>) -> Result<Sent, Error> {
     if receiver.notify.get() != 0 && receiver.state() == State::Receiving && receiver.open.get() {
         stop_waiting(receiver);
         deliver_notification(receiver);
-        wake(receiver);
+        sched::wake(receiver);
     } else {
         receiver.maybe_pending.set(true);
     }
@@ -516,7 +512,7 @@ pub fn interrupt(receiver: Ref<Thread>, source: Id) -> bool {
     }
     stop_waiting(receiver);
     write_interrupt(receiver, source);
-    wake(receiver);
+    sched::wake(receiver);
     true
 }
 

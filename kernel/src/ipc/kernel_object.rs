@@ -7,12 +7,9 @@
 //! needs no acknowledgement. Lines are the machine's; timers are names in their task, and lie in a
 //! page that it pays for while it has any, so that no task can use up another's.
 
-use crate::arch::{apic, cpu};
-use crate::base::{nospec::nospec, Cell, Global, Links, Ref, VirtAddr};
-use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
+use crate::object::{thread::Due, *};
 use crate::percpu::{deadlines::Deadline, preempt};
-use crate::{ipc::ipc, mm::space, sched};
-use keel_abi::{call::*, fpage::PAGE_SIZE, ids::*, memory::*, Error, Id};
+use crate::{arch::apic, arch::cpu, base::abi::*, base::*, ipc::ipc, mm::space, sched};
 
 /// List tag: sources that fired and wait for their thread.
 pub struct Pending;
@@ -203,11 +200,8 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
     if task.timers.get() == PoolPage::NONE {
         let page = POOL.take_zeroed(task.account, Kind::Part)?;
-        for number in 0..TIMERS {
-            let timer = KernelObject::new(Id(ID_TIMER + number));
-            // SAFETY: inside the page, which is ours alone.
-            unsafe { POOL.address(page).cast::<KernelObject>().add(number as usize).write(timer) };
-        }
+        // SAFETY: they fit into the page, which is ours alone.
+        unsafe { POOL.address(page).cast::<[KernelObject; TIMERS as usize]>().write(sources(ID_TIMER)) };
         task.timers.set(page);
     }
     let free = timers(task).into_iter().flatten().find(|timer| timer.attached.get().is_none());

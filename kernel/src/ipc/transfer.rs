@@ -43,13 +43,9 @@
 //! | `Stop::Restart` | as before: the active partner stays Ready, and `leave::leave` calls `proceed` | | the same |
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
-use crate::ipc::strings::{Step, StringItems};
-use crate::ipc::{fault, fault::code, ipc, strings};
+use crate::ipc::{fault, fault::code, ipc, strings, strings::StringItems};
 use crate::mm::{space, space::Progress, space::Stop, umem};
-use crate::percpu::{lock, preempt::poll};
-use crate::{base::*, object::thread::*, object::Task, sched};
-use keel_abi::{call::*, fpage::canonical, memory::MapItem, memory::SharedUtcb, memory::MAP_GRANT, word::Word};
-use keel_abi::{Error, Fpage, Id, Side, StringItem, Tag};
+use crate::{base::abi::*, base::*, object::thread::*, object::Task, percpu::lock, percpu::preempt::poll, sched};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
@@ -280,7 +276,10 @@ pub fn proceed(active_partner: Ref<Thread>) {
 
 /// Runs the copy loop, and finishes the transfer unless it was preempted. Returns as `begin`.
 fn run(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Option<Result<(), Error>> {
-    let result = match copy_loop(sender, receiver, active_partner) {
+    let tag = sender.transfer.tag.get();
+    let strings = |()| if tag.strings() > 0 { pass_strings(sender, receiver, active_partner) } else { Ok(()) };
+    // First the map items, then the strings. Each resumes at the stored progress.
+    let result = match pass_maps(sender, receiver, tag).and_then(strings) {
         Err(Stop::Restart) => return None,
         Err(Stop::Failed(error)) => Err(error),
         // An interrupt at a preemption point may have ended the faulter's wait: a fault in a
@@ -292,16 +291,6 @@ fn run(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) 
     };
     finish(sender, receiver, result);
     Some(result)
-}
-
-/// Transfers what is left: first the map items, then the strings. Resumes at the stored progress.
-fn copy_loop(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
-    let tag = sender.transfer.tag.get();
-    pass_maps(sender, receiver, tag)?;
-    if tag.strings() > 0 {
-        pass_strings(sender, receiver, active_partner)?;
-    }
-    Ok(())
 }
 
 /// Maps the sender's map items, and writes what arrived to the receiver's UTCB. In a pager's reply,
@@ -381,12 +370,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
 /// step. Pages are looked up again in each step, because mappings may change at a preemption point.
 fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
     let (parts, buffers) = (&sender.transfer.parts, &receiver.transfer.parts);
-    loop {
-        let (from, to, size) = match strings::next(parts, buffers) {
-            Step::Copy { from, to, size } => (from, to, size),
-            Step::Cut => return Err(Error::MessageCut.into()),
-            Step::Done => return Ok(()),
-        };
+    while let Some((from, to, size)) = strings::next(parts, buffers)? {
         let place = |owner: Ref<Thread>, other, address, write| {
             let missing = |present| page_missing(owner, other, active_partner, (address, write, present));
             space::access(owner.task, address, write).map_err(missing)
@@ -396,6 +380,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<
         strings::moved(parts, buffers, size);
         Stop::Restart.when(poll())?;
     }
+    Ok(())
 }
 
 /// Handles a page of a string that is missing, or read-only, in `owner`'s space: `owner` sends a

@@ -6,12 +6,9 @@
 //! port that a task holds came from exactly one other (the first), so the grants of a port form a
 //! tree with sigma0 at the root.
 
-use crate::base::{Links, List, Ref};
 use crate::mm::space::{Done, Work, PAGE_COST};
-use crate::object::io_space::{word, Grant, IoSpace, WORDS};
-use crate::object::{task, Kind, PoolPage, Task, POOL};
-use crate::{arch::tables, percpu::preempt};
-use keel_abi::Error;
+use crate::object::{io_space::*, *};
+use crate::{arch::tables, base::abi::*, base::*, percpu::preempt};
 
 /// How far ports may be passed on: bounds the walk when they are taken back.
 const MAX_DEPTH: u8 = 16;

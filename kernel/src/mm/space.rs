@@ -14,9 +14,7 @@
 
 use crate::arch::{cpu, direct, direct_physical, paging::*};
 use crate::mm::mapdb::{Node, NodeIndex, Store};
-use crate::object::{pool, task, Kind, PoolPage, Task, POOL};
-use crate::{base::*, percpu::preempt::poll};
-use keel_abi::{fpage::*, memory::*, ranges::Range, word::Word, Error, Fpage};
+use crate::{base::abi::*, base::*, object::*, percpu::preempt::poll};
 
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -681,7 +679,6 @@ impl Work {
 
     /// The UNMAP_* state found.
     pub fn state(&self) -> u64 {
-        use keel_abi::call::{UNMAP_DIRTY, UNMAP_REFERENCED, UNMAP_WHOLE};
         let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
         told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
     }
@@ -1117,7 +1114,9 @@ impl Mapping {
             return Ok((0, done + (memory.start - target.raw())));
         }
         let rest = ((1 << self.place.log2) - done).min(memory.end - target.raw());
-        let level = fitting_level(&leaf, source, target, rest);
+        // The largest level at which a piece of the leaf can be entered there.
+        let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
+        let level = (1..=leaf.level).rev().find(fits).unwrap_or(0);
         if level == 0 && rest > PAGE_SIZE && !self.grant {
             let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest);
             if pages > 0 {
@@ -1200,12 +1199,6 @@ impl Mapping {
         revoke(node, true, work)?;
         Ok(None)
     }
-}
-
-/// The largest level at which a piece of `leaf` can be entered at `target`.
-fn fitting_level(leaf: &Leaf, source: VirtAddr, target: VirtAddr, rest: u64) -> u8 {
-    let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
-    (1..=leaf.level).rev().find(fits).unwrap_or(0)
 }
 
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.

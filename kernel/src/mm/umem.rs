@@ -2,9 +2,7 @@
 //! The only door to user memory other than UTCBs and frames: by a walk of the page tables, never
 //! through the user's addresses, so that the kernel cannot fault.
 
-use crate::base::{facts, PhysAddr, Ref, VirtAddr};
-use crate::{arch::direct, mm::space, object::Task};
-use keel_abi::{fpage::*, word::Word, Error};
+use crate::{arch::direct, base::abi::*, base::*, mm::space, object::Task};
 
 /// Copies `size` bytes within a page on either side; they may be the same
 /// memory. Only RAM that users may have is read and written.

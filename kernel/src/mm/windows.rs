@@ -14,10 +14,7 @@
 //! mapping, unmapping and accounting work.
 
 use super::space::{drop_if_empty, new_table, table_for, walk};
-use crate::arch::paging::*;
-use crate::base::*;
-use crate::object::{task::Window, Task, POOL};
-use keel_abi::Error;
+use crate::{arch::paging::*, base::abi::*, base::*, object::task::Window, object::*};
 
 /// Level of the entries of a window's table.
 const LEVEL: u8 = 1;

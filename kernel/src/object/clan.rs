@@ -6,8 +6,7 @@
 //! sender's chief, one into another clan to the chief of the outermost clan that it enters. Nesting
 //! is at most 15 deep, and so are the walks.
 
-use crate::{base::Ref, object::Task};
-use keel_abi::call::{NEAREST_INNER, NEAREST_OUTER};
+use crate::{base::abi::*, base::*, object::Task};
 
 /// Whether messages between these two go straight.
 pub fn is_same_clan(a: Ref<Task>, b: Ref<Task>) -> bool {

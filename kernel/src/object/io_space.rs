@@ -4,8 +4,7 @@
 //!
 //! io.rs maps ports and takes them back.
 
-use crate::base::{Cell, Links, List, Ref};
-use crate::object::{PoolPage, Task, PAGE, POOL};
+use crate::{base::*, object::*};
 
 /// Ports of a PC.
 const PORTS: usize = 1 << 16;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel interface page (KIP), which every task with a kernel area has.
 
-use crate::{arch::paging, base::*};
-use keel_abi::Info;
+use crate::{arch::paging, base::abi::*, base::*};
 
 /// A page of its own.
 #[repr(align(4096))]

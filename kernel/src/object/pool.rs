@@ -7,9 +7,7 @@
 //! does not know what the objects are. Only exclusive code, or code that has the ordering lock,
 //! uses it (lock.rs).
 
-use crate::arch::{direct, direct_physical};
-use crate::{base::*, object::Task};
-use keel_abi::{call::*, Error};
+use crate::{arch::direct, arch::direct_physical, base::abi::*, base::*, object::Task};
 
 /// Bytes of a page.
 pub const PAGE: usize = keel_abi::fpage::PAGE_SIZE as usize;

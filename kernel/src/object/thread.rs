@@ -7,12 +7,9 @@
 //! whenever it is used.
 
 use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
-use crate::base::{Cell, Links, List, PhysAddr, Reach, Ref};
-use crate::ipc::{kernel_object::*, transfer::Transfer};
-use crate::object::{clan, task, PoolPage, Task, TaskNumber, POOL};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
+use crate::{base::abi::*, base::*, ipc::kernel_object::*, ipc::transfer::Transfer, object::*};
 use core::{mem::offset_of, ops::BitOr};
-use keel_abi::{call::*, fpage::HALF_SHIFT, memory::*, Error, Frame, Id, Tag, Utcb};
 
 /// What a thread does. This is all that may happen to one that is not deleted:
 ///
@@ -29,8 +26,8 @@ use keel_abi::{call::*, fpage::HALF_SHIFT, memory::*, Error, Frame, Id, Tag, Utc
 /// A fault goes to the handler in place of a pager that is deleted (`fault::no_handler`): so one
 /// that is Faulted or Sending is again.
 ///
-/// `State::may_become` has the same table. The fast paths write the states of both partners at once
-/// (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
+/// `debugger::check::change` has the same table. The fast paths write the states of both partners
+/// at once (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
@@ -48,21 +45,6 @@ pub enum State {
     Transferring = STATE_TRANSFERRING as u8,
     /// Its preempter has got a message and will answer.
     Preempted = STATE_PREEMPTED as u8,
-}
-
-impl State {
-    /// Whether a thread in this state may come into another one.
-    fn may_become(self, to: State) -> bool {
-        use State::*;
-        match to {
-            Inactive | Ready => true,
-            Receiving => matches!(self, Ready | Sending | Transferring),
-            Sending => matches!(self, Ready | Sending | Transferring | Faulted),
-            Faulted => matches!(self, Ready | Sending | Transferring | Faulted),
-            Preempted => matches!(self, Ready | Sending),
-            Transferring => !matches!(self, Inactive | Preempted),
-        }
-    }
 }
 
 newtype! {
@@ -317,8 +299,7 @@ impl Thread {
 
     /// It does something else from now on.
     pub fn change_state(&self, to: State) {
-        let checked = cfg!(debug_assertions) || crate::debugger::ON;
-        assert!(!checked || self.state().may_become(to), "{:?}: {:?} to {to:?}", self.id, self.state());
+        crate::debugger::check::change(self, to);
         self.state.set(to);
     }
 
@@ -335,11 +316,6 @@ impl Thread {
     /// Whether its faults and calls are upcalls: it is in the lower half, and in no transfer.
     pub fn is_called_up(&self) -> bool {
         self.has_entry() && self.frame().ip.get() >> HALF_SHIFT == 0 && !self.has(Flags::TRANSFER)
-    }
-
-    /// Whether a flag is set that is none of these.
-    pub fn has_others(&self, flags: Flags) -> bool {
-        self.flags.get().without(flags) != Flags::NONE
     }
 
     /// Sets flags.
@@ -378,11 +354,6 @@ impl Thread {
         // SAFETY: points to `own_frame` or into a frame page that is bound to this thread and thus
         // not given back; words allow the sharing.
         unsafe { &*self.frame.get().cast::<SharedFrame>() }
-    }
-
-    /// Address of the frame.
-    pub fn frame_address(&self) -> u64 {
-        self.frame.get() as u64
     }
 
     /// The UTCB; `None` for an alien thread.

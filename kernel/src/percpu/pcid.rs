@@ -4,8 +4,7 @@
 //! Whoever changes a space makes all processors forget it that are not in it, or drops what they
 //! hold of it (`paging`).
 
-use crate::base::{Cell, PhysAddr};
-use keel_abi::fpage::PAGE_SHIFT;
+use crate::base::{abi::*, *};
 
 /// CR3, when written: the translations with this tag are kept.
 pub const NOFLUSH: u64 = 1 << 63;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The preemption point of long operations.
 
-use crate::arch::{cpu::cpu, switch};
-use crate::percpu::lock;
+use crate::{arch::cpu::cpu, arch::switch, percpu::lock};
 
 /// A preemption point in a long operation: serves pending interrupts. All CPU locks are held, and
 /// no reference into a global is in use that an interrupt may change.

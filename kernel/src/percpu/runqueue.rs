@@ -2,8 +2,7 @@
 //! The ready threads of one processor: 256 lists and a bitmap of those that are not empty.
 //! The running thread is in none of them.
 
-use crate::base::{Cell, Linked, List, Ref};
-use keel_abi::call::PRIORITIES;
+use crate::base::{abi::*, *};
 
 /// List tag of the ready lists.
 pub struct Ready;

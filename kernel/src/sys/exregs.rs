@@ -6,12 +6,9 @@
 //! caller's UTCB, which another thread of the task may change at any time: what matters is read
 //! once, or checked again.
 
-use crate::arch::{cpu, fpu, tables};
-use crate::ipc::{fault, ipc};
 use crate::object::{task, thread, thread::*, TaskNumber};
 use crate::sys::{lthreads, lthreads::bind, lthreads::frame_at, lthreads::has_frame};
-use crate::{base::*, mm::umem, sched};
-use keel_abi::{call::*, fpage::*, memory::*, word::copy, word::Word, Error, Id};
+use crate::{arch::cpu, arch::fpu, arch::tables, base::abi::*, base::*, ipc::fault, ipc::ipc, mm::umem, sched};
 
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
@@ -205,13 +202,13 @@ fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Res
 fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let Some(state) = thread.extra.get() else { return };
     if mask & EX_DEBUG_SET != 0 {
-        copy(&record.debug, &state.debug);
+        word::copy(&record.debug, &state.debug);
     }
     if mask & EX_DEBUG_GET != 0 {
-        copy(&state.debug, &record.debug);
+        word::copy(&state.debug, &record.debug);
     }
     if mask & EX_TLS != 0 {
-        copy(&record.tls, &state.tls);
+        word::copy(&record.tls, &state.tls);
     }
     // The record is user memory, and may have changed since it was checked: the copy is checked
     // again, and cleared if it is not valid.

@@ -6,8 +6,7 @@
 //! held.
 
 use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch};
-use crate::ipc::{fault, ipc, kernel_object, transfer};
-use crate::{base::Ref, object::thread::*, percpu::lock, sched};
+use crate::{base::*, ipc::fault, ipc::ipc, ipc::kernel_object, ipc::transfer, object::thread::*, percpu::lock, sched};
 
 /// Most deadlines that one timer interrupt serves, to bound its length. If more have expired, the
 /// next interrupt follows at once.
@@ -37,14 +36,14 @@ pub fn timer_interrupt() {
 /// if that is not so.
 pub fn go_on(cpu: &Cpu) -> Option<u64> {
     let thread = cpu.current.get().filter(|thread| sched::goes_on(cpu, *thread))?;
-    switch::load(cpu, thread).then(|| thread.frame_address())
+    switch::load(cpu, thread).then(|| thread.frame.get() as u64)
 }
 
 /// Makes a thread the one whose registers the processor leaves with: its frame. `None` as with
 /// `switch::load`.
 pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> Option<u64> {
     let loaded = if thread.has(Flags::SMALL) { switch::load_small(cpu, thread) } else { switch::load(cpu, thread) };
-    loaded.then(|| thread.frame_address())
+    loaded.then(|| thread.frame.get() as u64)
 }
 
 /// Ends a slow path, or a path under this CPU's lock alone: chooses a thread, does its exit work,
@@ -61,21 +60,16 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         if !donated && (fresh || counts()) {
             sched::start_slice(cpu, thread, fresh);
         }
-        if !thread.has(Flags::LEAVES_SLOWLY) && switch::load(cpu, thread) {
+        let small = || thread.has(Flags::SMALL) && !thread.has(Flags::WORK) && switch::load_small(cpu, thread);
+        if !thread.has(Flags::LEAVES_SLOWLY) && switch::load(cpu, thread) || small() {
             sched::set_preemption_threshold(cpu);
-            return thread.frame_address();
-        }
-        let work = thread.has(Flags::WORK);
-        if !work && thread.has(Flags::SMALL) {
-            switch::load_small(cpu, thread);
-            sched::set_preemption_threshold(cpu);
-            return thread.frame_address();
+            return thread.frame.get() as u64;
         }
         if !cpu.has_all_locks.get() {
             // Exit work and faults need all locks. Taking them releases this CPU's lock, so choose
             // again.
             lock::take_all_locks(cpu);
-        } else if work {
+        } else if thread.has(Flags::WORK) {
             exit_work(thread);
             lock::cond_resched(cpu);
         } else {

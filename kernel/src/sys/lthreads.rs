@@ -2,11 +2,9 @@
 //! Creation and deletion of lthreads, and the frames that alien threads share with their chief.
 
 use crate::arch::{direct_physical, fpu, switch, tables};
-use crate::ipc::{ipc, kernel_object, transfer};
-use crate::object::{thread::*, Kind, PoolPage, Task, POOL};
+use crate::object::{thread::*, *};
 use crate::sys::small;
-use crate::{base::*, mm::space, percpu::preempt, sched};
-use keel_abi::{call::*, fpage::canonical, fpage::PAGE_SIZE, memory::*, Error, Id, Side};
+use crate::{base::abi::*, base::*, ipc::ipc, ipc::kernel_object, ipc::transfer, mm::space, percpu::preempt, sched};
 
 // A thread's UTCB never lies where frames are.
 const _: () = assert!(AREA_UTCBS + AREA_MAX_UTCBS * PAGE_SIZE <= AREA_FRAMES);
@@ -65,7 +63,7 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
 pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
     thread.frame_index.get() as u64 == index
         && frame_page(chief, index)
-            .is_some_and(|page| POOL.address(page) as u64 == thread.frame_address() & !(PAGE_SIZE - 1))
+            .is_some_and(|page| POOL.address(page) as u64 == thread.frame.get() as u64 & !(PAGE_SIZE - 1))
 }
 
 /// Binds a frame to an alien thread in place of the one that it has; `None` leaves it without.

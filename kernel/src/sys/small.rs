@@ -6,11 +6,8 @@
 //! functions that entry/mod.rs calls.
 
 use crate::arch::{cpu, segments};
-use crate::base::{facts, facts::Word, Reach, Ref, VirtAddr};
-use crate::ipc::fault;
-use crate::mm::windows;
-use crate::object::{task, thread::Flags, Task, Thread, POOL};
-use keel_abi::{call::*, Error, Id};
+use crate::base::{abi::*, facts::Word, *};
+use crate::{ipc::fault, mm::windows, object::thread::Flags, object::*};
 
 /// How often thread-local segments are turned at one instruction, one after the other, before the
 /// thread is taken for one that needs all of its space.

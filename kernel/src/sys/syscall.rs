@@ -5,13 +5,10 @@
 //! is the current thread, whose registers are in its frame. A call that is preempted returns
 //! `Stop::Restart`, and the caller executes the `syscall` instruction again when it next runs.
 
-use crate::arch::{self, cpu, paging::TABLE_SPAN};
-use crate::ipc::{fault, ipc};
 use crate::mm::{io, space, space::Done, space::Stop, space::Work};
-use crate::object::{task, thread, thread::Flags, thread::State, Task, TaskNumber, Thread};
+use crate::object::{thread::Flags, thread::State, *};
 use crate::sys::{exregs, lthreads, small, tasks};
-use crate::{base::*, percpu::preempt, sched};
-use keel_abi::{call::*, fpage::*, ids::*, memory::MAX_RANGES, Error, Fpage, Id, Side, Status};
+use crate::{arch, arch::cpu, arch::paging::TABLE_SPAN, base::abi::*, base::*, ipc::fault, ipc::ipc, percpu::preempt, sched};
 
 /// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
 const INSTRUCTION: u64 = 2;
@@ -198,8 +195,8 @@ fn thread_schedule(caller: Ref<Thread>) -> Outcome {
 }
 
 /// task_new: deletes the task that has the number, if there is one, with all tasks inside
-/// its clan; this is preemptible. Then creates a task, or hands over the numbers. Returns false
-/// if the caller was deleted too. Errors: Invalid, Denied, NoPartner, or no memory.
+/// its clan; this is preemptible. The caller is none of them: it is that task's chief. Then creates
+/// a task, or hands over the numbers. Errors: Invalid, Denied, NoPartner, or no memory.
 fn task_new(caller: Ref<Thread>) -> Outcome {
     const TASK_KIND: u64 = TASK_UPPER_HALF | TASK_SUPERVISOR;
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | TASK_KIND | 0xff << TASK_RANGE_SHIFT;
@@ -210,26 +207,20 @@ fn task_new(caller: Ref<Thread>) -> Outcome {
     if let Some(old) = task::at(number) {
         Error::Denied.when(!caller.task.is_chief_of(old))?;
         // Its lthreads first: on other CPUs they could map faster than this unmaps.
-        // SAFETY: the caller is used no more if it was among them.
-        let with_caller = unsafe { tasks::delete_lthreads(old) };
+        // SAFETY: none of them is used here.
+        unsafe { tasks::delete_lthreads(old) };
         // Innermost tasks first, one after the other, each emptied before it is deleted:
-        // `tasks::delete` is not preemptible, and must have little to do. Without the caller the
-        // call cannot be restarted: it goes on to its end.
+        // `tasks::delete` is not preemptible, and must have little to do.
         loop {
             let inner = task::innermost(old);
-            if !with_caller {
-                io::clear(inner)?;
-                space::clear(inner)?;
-            }
+            io::clear(inner)?;
+            space::clear(inner)?;
             // SAFETY: from here on it is only compared.
             unsafe { tasks::delete(inner) };
             if inner == old {
                 break;
             }
-            Stop::Restart.when(preempt::poll() && !with_caller)?;
-        }
-        if with_caller {
-            return Ok(false);
+            Stop::Restart.when(preempt::poll())?;
         }
     } else {
         Error::Denied.when(control & TASK_INACTIVE == 0 && !task::may_create(caller.task, number))?;

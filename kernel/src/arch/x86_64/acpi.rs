@@ -3,9 +3,10 @@
 //! and where the HPET and the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
-use super::{cpu, direct};
-use crate::base::{facts, facts::Memory, PhysAddr};
-use keel_abi::{acpi, acpi::number, acpi::sums_to_zero, fpage::PAGE_SIZE, list::List, ranges::Range};
+use crate::{arch::cpu, arch::direct, base::abi::*, base::facts::Memory, base::*};
+/// The reader of firmware's numbers, for the loader's too.
+pub use keel_abi::acpi::number;
+use keel_abi::{acpi, acpi::sums_to_zero, list::List};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };
@@ -126,9 +127,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
                 madt.add_processor(number(entry, 4, 4)? as u32);
             }
             IO_APIC if length >= 12 => {
-                let new = IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 };
                 // More than can be used are left alone.
-                let _ = madt.io_apics.push(new);
+                let _ = madt.io_apics.push(IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 });
             }
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_IRQS => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;

@@ -8,9 +8,7 @@
 
 use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging, tables::VECTOR_INT80};
 use super::{frequency, frequency::Reference, print::log, regs::*, x2apic::*};
-use crate::base::{facts, facts::Memory, facts::Word, Cell, Global, PhysAddr};
-use core::arch::asm;
-use keel_abi::{call::IRQ_MODE_EDGE, call::IRQ_MODE_LEVEL, fpage::PAGE_SIZE, ranges::Range};
+use crate::base::{abi::*, facts::Memory, facts::Word, *};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;
@@ -233,7 +231,7 @@ fn command(target: u32, command: u32) {
         // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before
         // must be seen by whom it interrupts (Intel SDM volume 3, 11.12.3).
         unsafe {
-            asm!("mfence", "lfence", options(nostack, preserves_flags));
+            core::arch::asm!("mfence", "lfence", options(nostack, preserves_flags));
             wrmsr(x2(local::COMMAND), (target as u64) << 32 | command as u64);
         }
         return;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Kernel time: nanoseconds since boot, from the TSC.
 
-use super::regs::*;
-use crate::base::{Cell, Global};
+use crate::{arch::regs::*, base::*};
 
 /// Precision of the conversion from ticks to nanoseconds: ns = ticks * mult >> SHIFT.
 const SHIFT: u64 = 24;

@@ -12,8 +12,7 @@
 //! So what is 64 bits wide is in the UTCB's words, whose first six SYSCALL does not use.
 
 use super::switch::NO_CALL;
-use crate::base::Ref;
-use crate::object::Thread;
+use crate::{base::abi::*, base::Ref, object::Thread};
 
 /// The UTCB's words for a tag's label, and for the first word that has no register.
 pub const LABEL: usize = 0;
@@ -21,16 +20,18 @@ const FIRST_WORD: usize = 3;
 
 /// Gives a thread the registers that it would have after SYSCALL.
 pub fn take(thread: Ref<Thread>) {
-    let (frame, low) = (thread.frame(), |word: u64| word & u32::MAX as u64);
+    let (frame, low) = (thread.frame(), |word: &Word| word.get() & u32::MAX as u64);
     let Some(utcb) = thread.utcb() else { return };
-    frame.orig_ax.set(low(frame.ax.get()));
-    let to = low(frame.di.get()) | frame.si.get() << 32;
-    frame.si.set(low(frame.bx.get()) | utcb.words[LABEL].get() << 32);
-    let given = [(&frame.r8, &frame.dx), (&frame.r9, &frame.cx), (&frame.r10, &frame.bp)];
-    given.map(|(word, from)| word.set(low(from.get())));
-    [&frame.di, &frame.dx].map(|word| word.set(to));
+    let to = low(&frame.di) | frame.si.get() << u32::BITS;
+    frame.orig_ax.set(low(&frame.ax));
+    frame.si.set(low(&frame.bx) | utcb.words[LABEL].get() << TAG_LABEL_SHIFT);
+    frame.r8.set(low(&frame.dx));
+    frame.r9.set(low(&frame.cx));
+    frame.r10.set(low(&frame.bp));
+    frame.di.set(to);
+    frame.dx.set(to);
     let more = [&frame.r12, &frame.r13, &frame.r14].into_iter().zip(&utcb.words[FIRST_WORD..]);
-    more.for_each(|(word, from)| word.set(from.get()));
+    more.for_each(|(register, word)| register.set(word.get()));
 }
 
 /// Puts the results of such a call where 32-bit code finds them.
@@ -39,10 +40,12 @@ pub fn give(thread: Ref<Thread>) {
     let frame = thread.frame();
     let Some(utcb) = thread.utcb() else { return };
     frame.bx.set(frame.si.get());
-    utcb.words[LABEL].set(frame.si.get() >> 32);
-    frame.si.set(frame.di.get() >> 32);
-    [(&frame.r8, &frame.dx), (&frame.r9, &frame.cx), (&frame.r10, &frame.bp)].map(|(word, to)| to.set(word.get()));
+    utcb.words[LABEL].set(frame.si.get() >> TAG_LABEL_SHIFT);
+    frame.si.set(frame.di.get() >> u32::BITS);
+    frame.dx.set(frame.r8.get());
+    frame.cx.set(frame.r9.get());
+    frame.bp.set(frame.r10.get());
     let more = [&frame.r12, &frame.r13, &frame.r14].into_iter().zip(&utcb.words[FIRST_WORD..]);
-    more.for_each(|(word, to)| to.set(word.get()));
+    more.for_each(|(register, word)| word.set(register.get()));
     frame.orig_ax.set(NO_CALL);
 }

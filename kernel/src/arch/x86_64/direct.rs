@@ -18,8 +18,7 @@
 //! pair or sends it an IPI, and the order of the locks is as without pairs (lock.rs). The CPU runs
 //! on. Its registers and TLB are as those of any CPU with a running thread (`lock::write_back`).
 
-use crate::arch::{cpu::Cpu, regs::rdtsc};
-use crate::object::thread::State;
+use crate::{arch::cpu::Cpu, arch::regs::rdtsc, object::thread::State};
 
 /// The end of the direct calls of `cpu`, which need not be the current CPU; its lock is held, and
 /// was with a pair. A client that made one is now a thread that waits for its handler, which runs;

@@ -2,8 +2,7 @@
 //! Threads that this processor looked for lately, by id: the fast paths of fast.s find their
 //! partners here.
 
-use crate::{base::Cell, base::Ref, object::Thread};
-use keel_abi::Id;
+use crate::{base::abi::*, base::*, object::Thread};
 
 /// Log2 of the number of threads that are known at once.
 const SLOT_BITS: u32 = 9;

@@ -4,8 +4,7 @@
 
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
 use super::{acpi, cpuid, direct, paging, print::log, regs::*};
-use crate::base::{facts::Memory, PhysAddr};
-use keel_abi::{acpi::find_map, word::Word};
+use crate::base::{abi::*, facts::Memory, *};
 
 /// Frequency of the PIT in Hz (Intel 8254).
 const PIT_HZ: u64 = 1_193_182;
@@ -108,7 +107,7 @@ fn hpet(rsdp: u64, ram: &Memory) -> Option<u64> {
     const CONFIGURATION: u64 = 0x10;
     const COUNTER: u64 = 0xf0;
     const ON: u32 = 1;
-    let base = find_map(rsdp, b"HPET", &mut acpi::bytes, acpi::parse_hpet);
+    let base = keel_abi::acpi::find_map(rsdp, b"HPET", &mut acpi::bytes, acpi::parse_hpet);
     let base = PhysAddr::new(base.filter(|base| acpi::can_be_registers(*base, ram))?);
     // SAFETY: a device's registers, by the table and as the address is not RAM's.
     unsafe { paging::make_uncached(base) };
@@ -130,7 +129,7 @@ fn hpet(rsdp: u64, ram: &Memory) -> Option<u64> {
 
 /// Measures with ACPI's PM timer.
 fn pm_timer(rsdp: u64) -> Option<u64> {
-    let port = find_map(rsdp, b"FACP", &mut acpi::bytes, acpi::parse_pm_timer)?;
+    let port = keel_abi::acpi::find_map(rsdp, b"FACP", &mut acpi::bytes, acpi::parse_pm_timer)?;
     // SAFETY: reading the timer has no effect.
     let count = || unsafe { inl(port) } as u64;
     let reference = Reference { hz: PM_TIMER_HZ, mask: PM_TIMER_BITS, start: &count, read: &|| Some(count()) };

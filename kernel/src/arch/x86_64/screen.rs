@@ -2,9 +2,8 @@
 //! The screen as the loader left it: a framebuffer, else the PC's text mode. The kernel's console
 //! is shown there if the command line has `screen`, and in a panic, when no other processor draws.
 
-use super::{direct, multiboot::Information, paging};
-use crate::base::{facts::BOOT_MAPPED, Cell, Global, PhysAddr};
-use keel_abi::ranges::Range;
+use crate::base::{abi::*, facts::BOOT_MAPPED, *};
+use crate::{arch::direct, arch::multiboot::Information, arch::paging};
 
 /// Where the text mode has its letters, and how many.
 const TEXT: Range = Range::new(0xb_8000, 0xb_8000 + (2 * TEXT_COLUMNS * TEXT_ROWS) as u64);

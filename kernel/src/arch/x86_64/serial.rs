@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A 16550 serial port, written by polling.
 
-use super::regs::{inb, outb};
-use crate::base::{Cell, Global};
+use crate::{arch::regs::inb, arch::regs::outb, base::*};
 
 /// Ports of COM1 to COM4.
 pub const COM: [u16; 4] = [0x3f8, 0x2f8, 0x3e8, 0x2e8];
@@ -39,12 +38,11 @@ pub fn fall_back() {
 /// Writes a byte.
 pub fn put(byte: u8) {
     let port = PORT.get();
-    if port == 0 {
-        return;
-    }
-    // SAFETY: the console's port.
-    unsafe {
-        let _ = (0..PATIENCE).find(|_| inb(port + 5) & STATUS_READY != 0);
-        outb(port, byte);
+    if port != 0 {
+        // SAFETY: the console's port.
+        unsafe {
+            let _ = (0..PATIENCE).find(|_| inb(port + 5) & STATUS_READY != 0);
+            outb(port, byte);
+        }
     }
 }

@@ -94,7 +94,10 @@ pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
 fn change(cpu: &Cpu, thread: Ref<Thread>) {
     debugger::trace::switch(cpu.loaded.get(), thread);
     let old = cpu.loaded.replace(Some(thread));
-    let selectors = old.map_or_else(tables::selectors, save);
+    let selectors = match old {
+        Some(old) => save(old),
+        None => tables::selectors(),
+    };
     thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
     if !thread.any_space || cpu.half.get() != thread.half {
         paging::switch(cpu, thread.space.get(), thread.half);

@@ -4,11 +4,10 @@
 
 pub mod smp;
 
-use crate::arch::{cpu, cpuid, direct, cpuid::Feature, paging, regs::*, tables};
+use crate::arch::{cpu, cpuid, cpuid::Feature, direct, paging, regs::*, tables};
 use crate::base::PhysAddr;
-use core::arch::global_asm;
 
-global_asm!(
+core::arch::global_asm!(
     include_str!("start.s"),
     TABLE = const paging::PRESENT | paging::WRITE,
     BIG_PAGE = const paging::PRESENT | paging::WRITE | paging::LARGE | paging::ACCESSED | paging::DIRTY,

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starts the processors: the one that boots, and the others one by one.
 
-use super::enable_features;
-use crate::arch::cpu::{self, Cpu, Processor};
-use crate::arch::{apic, clock, direct, entry, fpu, multiboot::Information, paging, print::log, tables};
-use crate::{base::PhysAddr, percpu::lock};
+use crate::arch::{boot::enable_features, cpu::Cpu, cpu::Processor, multiboot::Information, print::log, *};
+use crate::{base::abi::*, base::*, percpu::lock};
 use core::{hint::spin_loop, sync::atomic::AtomicBool, sync::atomic::Ordering};
-use keel_abi::{fpage::PAGE_SIZE, ranges::Range};
 
 unsafe extern "C" {
     static beginning: u8;

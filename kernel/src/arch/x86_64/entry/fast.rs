@@ -6,10 +6,8 @@
 //! they compare in one instruction is kept so that one is enough: `Thread::state_word` beside the
 //! values in `Cpu`, `Cpu::preemption_threshold`, `LookupCache` (lookup.rs).
 
-use crate::arch::{cpu::cpu, tables};
-use crate::base::{facts, facts::Word};
-use crate::object::thread::Flags;
-use keel_abi::call::*;
+use crate::base::{abi::*, facts::Word, *};
+use crate::{arch::cpu::cpu, arch::tables, object::thread::Flags};
 
 /// Flags of threads, for the assembly.
 pub const ALIEN: u32 = Flags::ALIEN.raw();

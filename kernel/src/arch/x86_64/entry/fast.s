@@ -228,11 +228,7 @@
     .if \clear
     clear ecx, edx
     .endif
-    .if \locks
-    call_rust {map_item_ordered}, \clear, .Lsaved_slow_\name
-    .else
-    call_rust {map_item}, \clear, .Lsaved_slow_\name
-    .endif
+    call_rust {map_item}, {map_item_ordered}, \locks, \clear, .Lsaved_slow_\name
     load rsp, rdi, rsi, r8, r9, r10, r12, r13, r14
     mov rbp, [rsp + THREAD_id]
     jmp \back
@@ -443,16 +439,21 @@
     .endif
 .endm
 
-# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx, rcx. `clear`: clears
-# the other registers first, as the slow path does. The function returns false if it refuses. All
-# of the user's registers are saved. Keeps rsp rbx, and uses all others.
-.macro call_rust function, clear, refused
+# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx, rcx: on a
+# multiprocessor (`locks`) `ordered`. `clear`: clears the other registers first, as the slow path
+# does. The function returns false if it refuses. All of the user's registers are saved. Keeps rsp
+# rbx, and uses all others.
+.macro call_rust function, ordered, locks, clear, refused
     mov rbp, rsp
     mov rsp, gs:[CPU_stack]
     .if \clear
     clear eax, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
     .endif
+    .if \locks
+    call \ordered
+    .else
     call \function
+    .endif
     mov rsp, rbp
     test al, al
     jz \refused
@@ -517,27 +518,6 @@
 .Lis_loaded_\@:
     .endif
     .endif
-.endm
-
-# In the debug build: stretches the time between the first look at a native thread's flags and the
-# lock, once, by as many TSC ticks as a test asked for (check.rs). Keeps rax rdx. Uses rbx
-# rcx rbp r15.
-.macro delay
-    mov r15, rax
-    mov rbp, rdx
-    xor ecx, ecx
-    xchg gs:[CPU_delay], rcx
-    rdtsc
-    shl rdx, 32
-    lea rbx, [rax + rdx]
-.Ldelay_\@: rdtsc
-    shl rdx, 32
-    or rax, rdx
-    sub rax, rbx
-    cmp rax, rcx
-    jb .Ldelay_\@
-    mov rax, r15
-    mov rdx, rbp
 .endm
 
 # Call: a send with a closed wait for the reply, to a partner in an open wait.
@@ -708,11 +688,7 @@
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
     mov rdx, [rsp + THREAD_utcb]
-    .if \locks
-    call_rust {map_answer_ordered}, \clear, .Lsaved_slow_\name
-    .else
-    call_rust {map_answer}, \clear, .Lsaved_slow_\name
-    .endif
+    call_rust {map_answer}, {map_answer_ordered}, \locks, \clear, .Lsaved_slow_\name
     mov rbp, [rbx + THREAD_frame]
     read_frame .Lsaved_slow_\name
     # POINT OF NO RETURN: nothing below can fail.
@@ -778,7 +754,12 @@ symbol \name, 64
     .endif
     .if \locks
     .if {CHECKED}
-    delay
+    # Stretches the time between the first look at the flags and the lock, once (check.rs).
+    xor ecx, ecx
+    xchg gs:[CPU_delay], rcx
+    lea r11, [rip + .Ldelayed_\name]
+    jmp wait_for_ticks
+.Ldelayed_\name:
     .endif
     .if \supervisor
     take_lock \locks, rsp, .Lfinds_lock_taken_\name
