@@ -8,7 +8,7 @@
 //! page that it pays for while it has any, so that no task can use up another's.
 
 use crate::arch::{apic, cpu};
-use crate::base::{nospec::nospec, Cell, Global, Links, Ref, VirtAddr};
+use crate::base::{nospec::nospec, Cell, Global, Links, Ref};
 use crate::object::{task, thread::Due, Kind, PoolPage, Task, TaskNumber, Thread, PAGE, POOL};
 use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{ipc::ipc, mm::space, sched};
