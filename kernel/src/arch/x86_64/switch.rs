@@ -116,9 +116,10 @@ pub fn save_loaded(thread: Ref<Thread>) -> u64 {
     thread.consumed.set(thread.consumed.get().wrapping_add(rdtsc()));
     let selectors = save_bases(thread.frame());
     if thread.has(Flags::SMALL) {
-        // As the program would see them.
-        for base in [&thread.frame().fs_base, &thread.frame().gs_base] {
-            base.set(base.get().wrapping_sub(thread.reach.get().base()) & u32::MAX as u64);
+        // As the program would see them. A null selector may have any base.
+        for (base, shift) in [(&thread.frame().fs_base, 32), (&thread.frame().gs_base, 48)] {
+            let own = base.get().wrapping_sub(thread.reach.get().base()) & u32::MAX as u64;
+            base.set(if (selectors >> shift) as u16 > 3 { own } else { 0 });
         }
     }
     selectors
