@@ -329,7 +329,7 @@ pub(crate) fn find(task: Ref<Task>, address: VirtAddr) -> Result<Leaf, u8> {
 
 /// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
 /// on the way.
-fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
+pub fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
     while at < end {
         let (table, level) = walk(task, at, 0);
         let mut number = slot(at, level);
