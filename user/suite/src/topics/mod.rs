@@ -33,6 +33,7 @@ mod races;
 mod schedule;
 mod services;
 mod sigma0;
+mod small;
 mod strings;
 mod tasks;
 mod transfers;
@@ -41,12 +42,14 @@ mod unmap_task;
 mod upper;
 mod window;
 
-/// The cases of a topic that can run here. Some need one processor, others several.
-pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
-    if cases.as_ptr() == processors::CASES.as_ptr() && kip().processors == 1 {
-        processors::ALONE
-    } else {
-        cases
+/// The cases of a topic that can run here. Some need one processor, others several; small tasks
+/// need segment limits, or a word on the kernel's command line in place of them.
+pub fn runnable(topic: &str, cases: &'static [Case]) -> &'static [Case] {
+    match topic {
+        "processors" if kip().processors == 1 => processors::ALONE,
+        "small" if !small::is_supported() => small::REFUSED,
+        _ if topic.starts_with("small-") && !small::is_supported() => &[],
+        _ => cases,
     }
 }
 
@@ -85,6 +88,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("quota", quota::CASES),
     ("hardening", hardening::CASES),
     ("clans", clans::CASES),
+    ("small", small::CASES),
     ("hostile", hostile::CASES),
     ("fuzz", fuzz::CASES),
 ];
