@@ -67,6 +67,47 @@ pub struct Small {
     count: usize,
 }
 
+/// A call of the kernel from 32-bit code.
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// eax.
+    pub ax: u64,
+    /// ebx: the low half of the tag.
+    pub tag: u32,
+    /// The label.
+    pub label: u64,
+    /// esi:edi.
+    pub to: Id,
+    /// The words, of which the first three have 32 bits.
+    pub words: [u64; 6],
+}
+
+impl Default for Call {
+    fn default() -> Call {
+        Call { ax: 0, tag: 0, label: 0, to: Id::NIL, words: [0; 6] }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// eax.
+    pub status: i32,
+    /// esi:edi.
+    pub from: Id,
+    /// ebx.
+    pub tag: u32,
+    /// The UTCB's word 0.
+    pub label: u64,
+    /// The words.
+    pub words: [u64; 6],
+}
+
+/// The lower and the upper half of a word.
+pub fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
 /// Where a piece of `small_code` is in a small task.
 pub fn operation(code: unsafe extern "C" fn()) -> u64 {
     code as usize as u64 - small_code as *const () as u64 + CODE
@@ -136,6 +177,8 @@ impl Small {
         let (task, ip, sp) = (self.task, operation(small_monitor), at + STACK);
         let new = NewThread { task, number, ip, sp, pager: me, handler: me, argument: 0 };
         (self.block, self.thread) = (block, new.create()?);
+        // SAFETY: as above.
+        unsafe { poke(block + BLOCK_UTCB, self.utcb()) };
         Ok(())
     }
 
@@ -230,24 +273,48 @@ impl Small {
         thread::exchange(self.thread, EX_TLS, &mut record).map(|_| ())
     }
 
-    /// Calls the kernel from 32-bit code with these registers: eax, ebx, ecx, edx, esi, edi, ebp.
-    /// Returns them.
-    pub fn int80(&self, registers: [u32; 7]) -> Result<[u32; 7], Fault> {
-        self.set_registers(registers);
-        self.ask(small_int80, 0, 0)?;
-        Ok(self.registers())
-    }
-
-    /// Sets the registers of the next `small_int80`.
-    pub fn set_registers(&self, registers: [u32; 7]) {
+    /// Has the thread call the kernel from 32-bit code, and returns at once.
+    pub fn start(&self, call: &Call) -> Result<(), Fault> {
+        let [low, high] = halves(call.to.0);
+        let word = |number: usize| call.words[number] as u32;
+        let registers = [call.ax as u32, call.tag, word(1), word(0), high, low, word(2)];
         for (number, value) in registers.into_iter().enumerate() {
             set_word(self.block + BLOCK_REGISTERS + 4 * number as u64, value);
         }
+        for (number, value) in self.block_words(call.label, &call.words) {
+            // SAFETY: the thread waits for what it is to do.
+            unsafe { poke(number, value) };
+        }
+        self.tell(small_int80, 0, 0)
     }
 
-    /// The registers after the last one.
-    pub fn registers(&self) -> [u32; 7] {
-        core::array::from_fn(|number| word(self.block + BLOCK_REGISTERS + 4 * number as u64))
+    /// The addresses of a label and of words 3 to 5 in its block, with their values.
+    fn block_words(&self, label: u64, words: &[u64; 6]) -> impl Iterator<Item = (u64, u64)> {
+        let values = [label, words[3], words[4], words[5]];
+        let block = self.block;
+        values.into_iter().enumerate().map(move |(number, value)| (block + BLOCK_WORDS + 8 * number as u64, value))
+    }
+
+    /// What came of it: the thread has reported.
+    pub fn end(&self) -> End {
+        let [ax, tag, cx, dx, high, low, bp] =
+            core::array::from_fn(|number| word(self.block + BLOCK_REGISTERS + 4 * number as u64));
+        let [label, w3, w4, w5] = core::array::from_fn(|number| peek(self.block + BLOCK_WORDS + 8 * number as u64));
+        End {
+            status: ax as i32,
+            from: Id(low as u64 | (high as u64) << 32),
+            tag,
+            label,
+            words: [dx as u64, cx as u64, bp as u64, w3, w4, w5],
+        }
+    }
+
+    /// Has the thread call the kernel, and returns what came of it. Its own messages come elsewhere.
+    pub fn call(&self, call: &Call) -> Result<End, Fault> {
+        self.start(call)?;
+        let got = self.serve()?;
+        self.expect_report(&got)?;
+        Ok(self.end())
     }
 
     /// Has the thread write a word of 64 bits of its UTCB.

@@ -7,7 +7,9 @@
 //! in words 1 and 2. They are in ecx and ebp when it begins; its results are in eax and ecx.
 
 use core::arch::global_asm;
+use core::mem::offset_of;
 use keel_l4::abi::call::*;
+use keel_l4::abi::Utcb;
 
 /// Where small tasks have this code.
 pub const CODE: u64 = 0x1_0000;
@@ -17,6 +19,10 @@ pub const BLOCK_CHIEF: u64 = 0;
 pub const BLOCK_SCRATCH: u64 = 0x10;
 /// Offset in a block: eax, ebx, ecx, edx, esi, edi, ebp of `small_int80`, before and after.
 pub const BLOCK_REGISTERS: u64 = 0x40;
+/// Offset in a block: the address of the thread's UTCB.
+pub const BLOCK_UTCB: u64 = 0x18;
+/// Offset in a block: the UTCB's words 0 and 3 to 5 of `small_int80`, before and after.
+pub const BLOCK_WORDS: u64 = 0x80;
 /// Offset in a block: what string instructions read and write.
 pub const BLOCK_BYTES: u64 = 0x200;
 /// Data selector of small tasks, and their first thread-local one.
@@ -61,6 +67,9 @@ macro_rules! operations {
             CHIEF = const BLOCK_CHIEF,
             SCRATCH = const BLOCK_SCRATCH,
             REGISTERS = const BLOCK_REGISTERS,
+            UTCB = const BLOCK_UTCB,
+            UTCB_WORDS = const offset_of!(Utcb, words),
+            WORDS = const BLOCK_WORDS,
             BYTES = const BLOCK_BYTES,
             CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
             WAIT = const CALL_IPC | IPC_RECEIVE | IPC_OPEN,
@@ -169,8 +178,18 @@ operations! {
     small_in: "mov edx, ecx", "in al, dx", "jmp small_done";
     /// Writes to a port.
     small_out: "mov edx, ecx", "mov eax, ebp", "out dx, al", "jmp small_done";
-    /// `int 0x80` with the block's registers; those afterwards are in the block.
-    small_int80: "mov [ebx + {SCRATCH}], ebx", "mov eax, [ebx + {REGISTERS}]", "mov ecx, [ebx + {REGISTERS} + 8]", "mov edx, [ebx + {REGISTERS} + 12]", "mov esi, [ebx + {REGISTERS} + 16]", "mov edi, [ebx + {REGISTERS} + 20]", "mov ebp, [ebx + {REGISTERS} + 24]", "mov ebx, [ebx + {REGISTERS} + 4]", "int 0x80", "push ebx", "mov ebx, esp", "and ebx, -4096", "pop dword ptr [ebx + {REGISTERS} + 4]", "mov [ebx + {REGISTERS}], eax", "mov [ebx + {REGISTERS} + 8], ecx", "mov [ebx + {REGISTERS} + 12], edx", "mov [ebx + {REGISTERS} + 16], esi", "mov [ebx + {REGISTERS} + 20], edi", "mov [ebx + {REGISTERS} + 24], ebp", "jmp small_done";
+    /// `int 0x80` with the block's registers, and its words in the UTCB; those afterwards are there.
+    small_int80:
+        "mov edi, [ebx + {UTCB}]", "lea esi, [ebx + {WORDS}]", "add edi, {UTCB_WORDS}", "movsd", "movsd",
+        "add edi, 16", "mov ecx, 6", "rep movsd",
+        "mov eax, [ebx + {REGISTERS}]", "mov ecx, [ebx + {REGISTERS} + 8]", "mov edx, [ebx + {REGISTERS} + 12]",
+        "mov esi, [ebx + {REGISTERS} + 16]", "mov edi, [ebx + {REGISTERS} + 20]", "mov ebp, [ebx + {REGISTERS} + 24]",
+        "mov ebx, [ebx + {REGISTERS} + 4]", "int 0x80",
+        "push ebx", "mov ebx, esp", "and ebx, -4096", "pop dword ptr [ebx + {REGISTERS} + 4]",
+        "mov [ebx + {REGISTERS}], eax", "mov [ebx + {REGISTERS} + 8], ecx", "mov [ebx + {REGISTERS} + 12], edx",
+        "mov [ebx + {REGISTERS} + 16], esi", "mov [ebx + {REGISTERS} + 20], edi", "mov [ebx + {REGISTERS} + 24], ebp",
+        "mov esi, [ebx + {UTCB}]", "lea edi, [ebx + {WORDS}]", "add esi, {UTCB_WORDS}", "movsd", "movsd",
+        "add esi, 16", "mov ecx, 6", "rep movsd", "jmp small_done";
     /// Answers every message with the same words, of which word 0 is one more. Without end.
     small_echo: "mov eax, {WAIT}", "int 0x80", "2: inc edx", "mov eax, {REPLY}", "and ebx, 0xff", "int 0x80", "jmp 2b";
     /// Counts in the word there, without end.

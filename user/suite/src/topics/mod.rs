@@ -2,6 +2,7 @@
 //! The cases, a file for each topic of `docs/abi.md`.
 
 use crate::case::Case;
+use keel_l4::abi::memory::FEATURE_SEGMENT_LIMITS;
 use keel_l4::kip::kip;
 
 mod alien_frames;
@@ -34,6 +35,8 @@ mod schedule;
 mod services;
 mod sigma0;
 mod small;
+mod small_attacks;
+mod small_ipc;
 mod strings;
 mod tasks;
 mod transfers;
@@ -48,6 +51,7 @@ pub fn runnable(topic: &str, cases: &'static [Case]) -> &'static [Case] {
     match topic {
         "processors" if kip().processors == 1 => processors::ALONE,
         "small" if !small::is_supported() => small::REFUSED,
+        "small-attacks" if kip().features & FEATURE_SEGMENT_LIMITS == 0 => &[],
         _ if topic.starts_with("small-") && !small::is_supported() => &[],
         _ => cases,
     }
@@ -89,6 +93,9 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("hardening", hardening::CASES),
     ("clans", clans::CASES),
     ("small", small::CASES),
+    ("small-ipc", small_ipc::CASES),
+    ("small-guards", small_attacks::CASES),
+    ("small-attacks", small_attacks::LIMITED),
     ("hostile", hostile::CASES),
     ("fuzz", fuzz::CASES),
 ];
