@@ -21,6 +21,8 @@ const _: () = assert!(IMAGE_SLOT < slot(VirtAddr::new(UPPER_LAST), TOP_LEVEL - 1
 const _: () = assert!(slot(VirtAddr::new(UPPER_END), TOP_LEVEL) == ENTRIES - 1);
 const _: () = assert!(slot(VirtAddr::new(PROCESSORS), TOP_LEVEL) < slot(VirtAddr::new(UPPER_START), TOP_LEVEL));
 
+/// Level of the entries that lead to windows of others.
+const WINDOWS: u8 = 2;
 /// Violations that are printed.
 const PRINTED: u64 = 32;
 
@@ -179,6 +181,12 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
         let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
         let below = leads_to(leaf.entry);
         let kernels = kernels_entry(if top { Some(false) } else { shared.then_some(true) }, slot);
+        if leaf.entry & MAPPED == 0 && level == WINDOWS && leaf.entry != 0 && kernels == 0 {
+            used += 1;
+            expect!(page.next_filled(slot) == slot, "task {} at {:#x}: looks empty", task.number, leaf.address());
+            check_windows(task, leaf, sum);
+            continue;
+        }
         if leaf.entry & MAPPED == 0 {
             let same = (leaf.entry ^ kernels) & !ACCESSED == 0;
             expect!(
@@ -206,6 +214,33 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
         expect!(owner == table.raw() * GROUPS + number as u32, "task {} table {base:#x}: not its nodes", task.number);
     }
     expect!(used == page.used.get(), "task {} table {base:#x}: {used} entries, not {}", task.number, page.used.get());
+}
+
+/// A table for windows: what others have, at their places and nowhere else.
+fn check_windows(host: Ref<Task>, above: Leaf, sum: &mut Sum) {
+    let table = POOL.index_of(leads_to(above.entry));
+    sum.words[ACCOUNT_TABLES as usize] += 1;
+    let expect = |holds: bool, at: VirtAddr, what: &str| expect!(holds, "task {} at {at:#x}: {what}", host.number);
+    expect(is_table(table, host, &above), above.address(), "no table of windows");
+    let windows = || host.members.iter().filter_map(|member| Some((member, member.window.get()?)));
+    let here = windows().filter(|(_, window)| window.table == table).count();
+    expect(here > 0 && here == POOL.page(table).used.get() as usize, above.address(), "another number of windows");
+    for slot in (0..ENTRIES).filter(|slot| entry_cell(table, *slot).get() != 0) {
+        let shown = Leaf { table, slot, level: WINDOWS - 1, entry: entry_cell(table, slot).get() };
+        let owns = |window: &task::Window| shown.address() - VirtAddr::new(window.reach.base()) < window.reach.size();
+        let owner = windows().find(|(_, window)| window.table == table && owns(window));
+        expect(owner.is_some(), shown.address(), "shown, and in no window");
+        let Some((member, window)) = owner else { continue };
+        let at = shown.address() - VirtAddr::new(window.reach.base());
+        let own = space::next_leaf(member, VirtAddr::new(at), VirtAddr::new(at + TABLE_SPAN));
+        // The processor sets bits in the copy.
+        let fits = own.is_some_and(|own| match own.level {
+            0 => leads_to(shown.entry) == POOL.physical(own.table),
+            _ => (shown.entry ^ own.entry) & !(ADDRESS | MAPPED | ACCESSED | DIRTY) == 0
+                && leads_to(shown.entry).raw() == leads_to(own.entry).raw() + (VirtAddr::new(at) - own.address()),
+        });
+        expect(fits, shown.address(), "shown, and not what the window's task has");
+    }
 }
 
 /// Whether an entry of a top table shows the upper half of another task.

@@ -30,6 +30,8 @@ pub mod paging;
 pub mod print;
 #[path = "../../kernel/src/arch/x86_64/screen.rs"]
 pub mod screen;
+#[path = "../../kernel/src/arch/x86_64/segments.rs"]
+pub mod segments;
 #[path = "../../kernel/src/arch/x86_64/serial.rs"]
 pub mod serial;
 #[path = "../../kernel/src/arch/x86_64/tables.rs"]
@@ -255,7 +257,7 @@ fn touch(address: u64, write: bool) -> bool {
     let processor = STATE.acting.get();
     let cpu = cpu::cpu();
     let thread = cpu.current.get().expect("a thread runs");
-    assert_eq!(cpu.space.get(), thread.space, "the space of the thread that runs is loaded");
+    assert_eq!(cpu.space.get(), thread.space.get(), "the space of the thread that runs is loaded");
     let tag = STATE.cr3[processor].get() % paging::span(0);
     let mut held = STATE.translations[processor].borrow_mut();
     let find = || crate::mm::space::find(thread.task, VirtAddr::new(keel_abi::fpage::number(address))).ok();
@@ -285,7 +287,7 @@ fn touch(address: u64, write: bool) -> bool {
 fn neighbour_writes() {
     let Some(address) = STATE.neighbour.get().filter(|_| STATE.acting.get() == 0) else { return };
     let cpu = act(1);
-    if cpu.current.get().is_some_and(|thread| thread.space == cpu.space.get()) && touch(address, true) {
+    if cpu.current.get().is_some_and(|thread| thread.space.get() == cpu.space.get()) && touch(address, true) {
         STATE.writes.set(STATE.writes.get() + 1);
     }
     act(0);
@@ -574,6 +576,10 @@ pub mod cpuid {
 
 /// The other processors run from the beginning.
 pub mod boot {
+    pub fn has_segment_limits() -> bool {
+        true
+    }
+
     pub mod smp {
         use crate::arch::multiboot::Information;
 
@@ -633,7 +639,7 @@ pub mod switch {
             cpu.loaded_changed();
             cpu.loaded.set(Some(thread));
             thread.consumed.set(thread.consumed.get().wrapping_sub(STATE.time.get()));
-            paging::switch(cpu, thread.space, thread.half);
+            paging::switch(cpu, thread.space.get(), thread.half);
             tables::select_ports(cpu, thread.task);
             fpu::change(cpu, thread);
         }

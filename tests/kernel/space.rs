@@ -255,10 +255,10 @@ impl Model {
     /// The small pages of a table move to another range if it is empty; otherwise they are
     /// unmapped.
     fn move_table(&mut self, task: usize, from: u64, to: u64) {
-        let names: Vec<usize> = self.places[task].range(from..from + TABLE).map(|(_, name)| *name).collect();
+        let names: Vec<usize> = self.places[task].range(from..from + TABLE_SPAN).map(|(_, name)| *name).collect();
         let small = names.first().is_some_and(|name| self.leaves[name].level == 0);
-        if !small || self.first_in(task, to, to + TABLE).is_some() {
-            self.unmap(task, from, from + TABLE, 0, true);
+        if !small || self.first_in(task, to, to + TABLE_SPAN).is_some() {
+            self.unmap(task, from, from + TABLE_SPAN, 0, true);
             return;
         }
         for name in names {
@@ -543,7 +543,7 @@ impl History {
             self.moved += 1;
         } else {
             let (space, mut at) = (self.tasks[task], from);
-            self.finish(|| unmap(space, &mut at, from + TABLE, 0, true, &mut Work::default()));
+            self.finish(|| unmap(space, &mut at, from + TABLE_SPAN, 0, true, &mut Work::default()));
         }
         for place in [from, to] {
             (0..PROCESSORS).for_each(|processor| self.touch_at(processor, task, place + page));

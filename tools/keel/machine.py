@@ -150,16 +150,22 @@ class TestMachine:
         return self.emulator is not Emulator.BOCHS and not self.icount
 
 
+# The word of the µ-kernel's command line by which there are small address spaces although QEMU's translator does not
+# check segment limits.
+UNSAFE = "small-unsafe"
+
 # Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
 # though it drops all TLB entries at every change of space.
 TEST_MACHINES = (
-    TestMachine("qemu-1", Emulator.QEMU),
-    TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line="nofast"),
-    TestMachine("qemu-1-supervisor", Emulator.QEMU, kernel_line="supervisor"),
-    TestMachine("qemu-2-supervisor", Emulator.QEMU, processors=2, kernel_line="supervisor"),
+    TestMachine("qemu-1", Emulator.QEMU, kernel_line=UNSAFE),
+    TestMachine("qemu-1-nofast", Emulator.QEMU, kernel_line=f"nofast {UNSAFE}"),
+    TestMachine("qemu-1-supervisor", Emulator.QEMU, kernel_line=f"supervisor {UNSAFE}"),
+    TestMachine("qemu-2-supervisor", Emulator.QEMU, processors=2, kernel_line=f"supervisor {UNSAFE}"),
     # With the debug build each race occurs every time (topic races).
-    TestMachine("qemu-2", Emulator.QEMU, processors=2, checks=True),
-    TestMachine("qemu-4", Emulator.QEMU, processors=4),
+    TestMachine("qemu-2", Emulator.QEMU, processors=2, kernel_line=UNSAFE, checks=True),
+    TestMachine("qemu-4", Emulator.QEMU, processors=4, kernel_line=UNSAFE),
+    # Without that word small address spaces are refused.
+    TestMachine("qemu-1-small", Emulator.QEMU, arguments="only=small"),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
     TestMachine("bochs", Emulator.BOCHS, processors=2, processor="corei7_icelake_u"),
     # The local APICs are locked in x2APIC mode, which QEMU's translator does not have. Bochs cannot leave it.
@@ -174,11 +180,17 @@ MACHINE_TESTS = ("suite", "power-off", "reboot", "panic", "kernel-panic")
 KVM_LIMIT_S = 1200.0
 # Machines unlike the usual one; docs/machines.md says what each has.
 MACHINES = (
-    TestMachine("q35", Emulator.QEMU, processors=2, model="q35"),
-    TestMachine("q35-nopit", Emulator.QEMU, model="q35,pit=off", daily=("power-off", "reboot", "panic", "kernel-panic")),
-    TestMachine("microvm", Emulator.QEMU, model=MICROVM, daily=("power-off", "reboot")),
-    TestMachine("6gb", Emulator.QEMU, processors=2, memory_mb=6144, daily=("power-off",)),
-    TestMachine("uefi", Emulator.QEMU, model="q35", uefi=True),
+    TestMachine("q35", Emulator.QEMU, kernel_line=UNSAFE, processors=2, model="q35"),
+    TestMachine(
+        "q35-nopit",
+        Emulator.QEMU,
+        kernel_line=UNSAFE,
+        model="q35,pit=off",
+        daily=("power-off", "reboot", "panic", "kernel-panic"),
+    ),
+    TestMachine("microvm", Emulator.QEMU, kernel_line=UNSAFE, model=MICROVM, daily=("power-off", "reboot")),
+    TestMachine("6gb", Emulator.QEMU, kernel_line=UNSAFE, processors=2, memory_mb=6144, daily=("power-off",)),
+    TestMachine("uefi", Emulator.QEMU, kernel_line=UNSAFE, model="q35", uefi=True),
     TestMachine("kvm", Emulator.KVM, timeout_s=KVM_LIMIT_S, daily=("suite", "power-off")),
     TestMachine("kvm-2", Emulator.KVM, processors=2, timeout_s=KVM_LIMIT_S),
     TestMachine("kvm-colocated", Emulator.KVM, linux_place="kernel", timeout_s=KVM_LIMIT_S),

@@ -332,7 +332,7 @@ pub(crate) fn find(task: Ref<Task>, address: VirtAddr) -> Result<Leaf, u8> {
 
 /// The first leaf entry that reaches beyond `at`, if one begins before `end`. Interrupts are let in
 /// on the way.
-fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
+pub fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Leaf> {
     while at < end {
         let (table, level) = walk(task, at, 0);
         let mut number = slot(at, level);
@@ -825,7 +825,10 @@ pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
     POOL.page(above).fill(slot(to, 1), 1);
     page.base.set(to);
     flush_all(POOL.physical(task.root_table));
-    task.window.get().iter().for_each(|window| hide(*window, 1, from));
+    if let Some(window) = task.window.get() {
+        hide(window, 1, from);
+        flush_all(POOL.physical(window.host.root_table));
+    }
     POOL.page(above).count_entries(1);
     POOL.page(old).count_entries(-1);
     drop_if_empty(old);

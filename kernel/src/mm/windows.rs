@@ -51,6 +51,8 @@ pub fn close(task: Ref<Task>) {
     let Some(window) = task.window.get() else { return };
     shoot_down(POOL.physical(window.host.root_table));
     hide(window, TOP_LEVEL, VirtAddr::new(0));
+    // The tables that are hidden still have pages.
+    flush_all(POOL.physical(window.host.root_table));
     window.host.members.remove(task);
     task.window.set(None);
     task.space.set(POOL.physical(task.root_table));

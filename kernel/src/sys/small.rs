@@ -5,7 +5,7 @@
 //! All CPU locks are held and interrupts are off. `thread` is the current thread of this CPU in the
 //! functions that entry/mod.rs calls.
 
-use crate::arch::{cpu, segments};
+use crate::arch::{cpu, segments, tables::USER_CS};
 use crate::base::{abi::*, facts::Word, *};
 use crate::{ipc::fault, mm::windows, object::thread::Flags, object::*};
 
@@ -57,6 +57,9 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
     thread.reach.set(reach);
     thread.segments.set(segments::descriptors(reach));
     thread.put(Flags::SMALL, reach != Reach::NONE);
+    if reach == Reach::NONE && !thread.has(Flags::ALIEN) {
+        thread.frame().cs.set(USER_CS as u64);
+    }
 }
 
 /// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.

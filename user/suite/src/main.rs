@@ -15,6 +15,8 @@ mod family;
 mod pool;
 mod post;
 mod runner;
+mod small;
+mod small_code;
 mod threads;
 mod topics;
 
@@ -46,7 +48,7 @@ fn main(program: Program) -> Result<(), Failure> {
     }
     for (topic, cases) in topics::ALL {
         if only.is_none_or(|name| name == *topic) {
-            run_topic(topic, topics::runnable(cases), &mut score);
+            run_topic(topic, topics::runnable(topic, cases), &mut score);
         }
     }
     if only.is_none() {

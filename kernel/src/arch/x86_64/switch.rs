@@ -141,8 +141,10 @@ fn save(thread: Ref<Thread>) -> u64 {
 /// Bases of a thread in a window that were just saved are from now on as the thread sees them.
 fn show_own_bases(thread: Ref<Thread>) {
     let (frame, window) = (thread.frame(), thread.reach.get());
-    for base in [&frame.fs_base, &frame.gs_base].into_iter().filter(|_| window.is_window()) {
-        base.set(base.get().wrapping_sub(window.base()) & u32::MAX as u64);
+    for (base, shift) in [(&frame.fs_base, 32), (&frame.gs_base, 48)].into_iter().filter(|_| thread.has(Flags::SMALL)) {
+        // A null selector may have any base.
+        let own = base.get().wrapping_sub(window.base()) & u32::MAX as u64;
+        base.set(if (frame.segments.get() >> shift) as u16 > 3 { own } else { 0 });
     }
 }
 

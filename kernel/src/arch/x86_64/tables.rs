@@ -78,7 +78,8 @@ pub struct Stack<const SIZE: usize>([Cell<u8>; SIZE]);
 object! {
     /// A processor's own tables.
     pub struct Tables const () {
-        gdt: [Cell<u64>; DESCRIPTORS] = [const { Cell::new(0) }; DESCRIPTORS],
+        /// The descriptors, by selector / 8.
+        pub gdt: [Cell<u64>; DESCRIPTORS] = [const { Cell::new(0) }; DESCRIPTORS],
         /// Number of the task whose ports are in the bitmap, 0 for none.
         pub ports_of: Cell<TaskNumber> = Cell::new(TaskNumber::NONE),
         state: State = State::new(),

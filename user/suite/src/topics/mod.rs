@@ -2,6 +2,7 @@
 //! The cases, a file for each topic of `docs/abi.md`.
 
 use crate::case::Case;
+use keel_l4::abi::memory::FEATURE_SEGMENT_LIMITS;
 use keel_l4::kip::kip;
 
 mod alien_frames;
@@ -33,6 +34,9 @@ mod races;
 mod schedule;
 mod services;
 mod sigma0;
+mod small;
+mod small_attacks;
+mod small_ipc;
 mod strings;
 mod tasks;
 mod transfers;
@@ -41,12 +45,15 @@ mod unmap_task;
 mod upper;
 mod window;
 
-/// The cases of a topic that can run here. Some need one processor, others several.
-pub fn runnable(cases: &'static [Case]) -> &'static [Case] {
-    if cases.as_ptr() == processors::CASES.as_ptr() && kip().processors == 1 {
-        processors::ALONE
-    } else {
-        cases
+/// The cases of a topic that can run here. Some need one processor, others several; small tasks
+/// need segment limits, or a word on the kernel's command line in place of them.
+pub fn runnable(topic: &str, cases: &'static [Case]) -> &'static [Case] {
+    match topic {
+        "processors" if kip().processors == 1 => processors::ALONE,
+        "small" if !small::is_supported() => small::REFUSED,
+        "small-attacks" if kip().features & FEATURE_SEGMENT_LIMITS == 0 => &[],
+        _ if topic.starts_with("small-") && !small::is_supported() => &[],
+        _ => cases,
     }
 }
 
@@ -85,6 +92,10 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("quota", quota::CASES),
     ("hardening", hardening::CASES),
     ("clans", clans::CASES),
+    ("small", small::CASES),
+    ("small-ipc", small_ipc::CASES),
+    ("small-guards", small_attacks::CASES),
+    ("small-attacks", small_attacks::LIMITED),
     ("hostile", hostile::CASES),
     ("fuzz", fuzz::CASES),
 ];
