@@ -14,7 +14,6 @@
 #include <linux/entry-common.h>
 #include <linux/irqflags.h>
 #include <linux/nospec.h>
-#include <linux/sched/debug.h>
 #include <linux/sched/signal.h>
 #include <linux/syscalls.h>
 #include <asm/l4.h>
@@ -22,7 +21,6 @@
 #include <asm/sighandling.h>
 #include <asm/syscall.h>
 #include <asm/tlbflush.h>
-#include <asm/trap_pf.h>
 #include <asm/trapnr.h>
 
 #define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)

@@ -5,7 +5,6 @@
  * server thread in process context.
  */
 #include <linux/elf-randomize.h>
-#include <linux/export.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/mm.h>
 #include <linux/ptrace.h>
@@ -16,8 +15,6 @@
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <asm/l4.h>
-#include <asm/prctl.h>
-#include <asm/proto.h>
 #include <asm/switch_to.h>
 
 #define BRK_RANDOM_RANGE 0x02000000

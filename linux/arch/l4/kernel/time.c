@@ -7,10 +7,8 @@
 #include <linux/clocksource.h>
 #include <linux/delay.h>
 #include <linux/init.h>
-#include <linux/interrupt.h>
 #include <linux/mc146818rtc.h>
 #include <linux/sched/clock.h>
-#include <linux/timex.h>
 #include <asm/l4.h>
 #include <asm/timex.h>
 

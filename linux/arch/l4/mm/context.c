@@ -14,10 +14,8 @@
 #include <linux/oom.h>
 #include <linux/pgtable.h>
 #include <linux/prandom.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
-#include <linux/slab.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>
 #include <asm/pgalloc.h>
