@@ -4,6 +4,7 @@
  * Reads the server's memory, the initrd and the command line from the record. Runs on the first
  * server thread, with interrupts off and before there are other lthreads.
  */
+#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/initrd.h>
@@ -115,6 +116,7 @@ void __init setup_arch(char **cmdline)
 	strscpy(boot_command_line, (const char *)keel_start->command_line,
 		COMMAND_LINE_SIZE);
 	*cmdline = boot_command_line;
+	lpj_fine = keel_kip->tsc_hz / HZ;
 	l4_map_ports(0, PORTS_LOG2);
 	l4_console_init();
 	pr_info("Linux as an L4 server%s: root task %lx, first task %lu, %lu interrupt lines\n",
