@@ -97,17 +97,12 @@ static void __init l4_reserve_record(void)
 
 static void __init l4_add_initrd(void)
 {
-	unsigned long start = keel_start->initrd_phys;
-	unsigned long size = keel_start->initrd_size;
-
-	if (!start || !size)
-		return;
-	memblock_add(start, size);
-	memblock_reserve(start, size);
+	memblock_add(keel_start->initrd_phys, PAGE_ALIGN(keel_start->initrd_size));
 	if (IS_ENABLED(CONFIG_BLK_DEV_INITRD)) {
-		initrd_start = (unsigned long)__va(start);
-		initrd_end = initrd_start + size;
+		phys_initrd_start = keel_start->initrd_phys;
+		phys_initrd_size = keel_start->initrd_size;
 	}
+	reserve_initrd_mem();
 }
 
 /* Called by start_kernel(), with interrupts off. */
