@@ -137,50 +137,45 @@ static void l4_fault_signal(int signal, int code, unsigned long address, unsigne
 	force_sig_fault(signal, code, (void __user *)address);
 }
 
-/* Returns true if the program must not access the area so. Reading is allowed with any right. */
-static bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
-{
-	if (right & KEEL_FPAGE_WRITE)
-		return !(vma->vm_flags & VM_WRITE);
-	if (right & KEEL_FPAGE_EXEC)
-		return !(vma->vm_flags & VM_EXEC);
-	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
-}
-
 /* What handle_mm_fault() does not return: the area forbids the access. */
 #define VM_FAULT_BADACCESS ((__force vm_fault_t)0x010000)
 #define FAULT_FAILED (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_BADACCESS)
 
 /*
  * Linux's own fault handling, for user mode with these registers, or for Linux with NULL. Returns
- * bits of FAULT_FAILED if the access is still not possible; VM_FAULT_RETRY is a pending signal. May
- * sleep.
+ * bits of FAULT_FAILED if the access is still not possible; VM_FAULT_RETRY is a pending signal.
+ * *asked is the right of the access; ALONE is added for anonymous memory. Reading is allowed with any
+ * right of the area. May sleep.
  */
 static __always_inline vm_fault_t l4_handle_fault(struct pt_regs *regs, unsigned long address,
-						  unsigned long right, unsigned int flags,
-						  bool *anonymous)
+						  unsigned long *asked, unsigned int flags)
 {
+	unsigned long right = *asked, needed = VM_READ | VM_WRITE | VM_EXEC;
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	vm_fault_t fault;
 
-	if (right & KEEL_FPAGE_WRITE)
+	if (right & KEEL_FPAGE_WRITE) {
 		flags |= FAULT_FLAG_WRITE;
-	if (right & KEEL_FPAGE_EXEC)
+		needed = VM_WRITE;
+	} else if (right & KEEL_FPAGE_EXEC) {
 		flags |= FAULT_FLAG_INSTRUCTION;
+		needed = VM_EXEC;
+	}
 retry:
 	vma = lock_mm_and_find_vma(mm, address, regs);
 	if (!vma)
 		return VM_FAULT_SIGSEGV;
-	if (l4_vma_forbids(vma, right)) {
+	if (unlikely(!(vma->vm_flags & needed))) {
 		mmap_read_unlock(mm);
 		return VM_FAULT_BADACCESS;
 	}
-	*anonymous = vma_is_anonymous(vma);
+	if (vma_is_anonymous(vma))
+		*asked = right | ALONE;
 	fault = handle_mm_fault(vma, address, flags, regs);
-	if (fault & VM_FAULT_COMPLETED)
+	if (unlikely(fault & VM_FAULT_COMPLETED))
 		return 0;
-	if (fault & VM_FAULT_RETRY) {
+	if (unlikely(fault & VM_FAULT_RETRY)) {
 		if (fatal_signal_pending(current) || (regs && signal_pending(current)))
 			return fault;
 		flags |= FAULT_FLAG_TRIED;
@@ -200,10 +195,9 @@ retry:
 bool l4_fault_in(unsigned long address, unsigned long right)
 {
 	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
-	bool anonymous;
 
 	return !faulthandler_disabled() &&
-	       !(l4_handle_fault(NULL, address, right, flags, &anonymous) & FAULT_FAILED);
+	       !(l4_handle_fault(NULL, address, &right, flags) & FAULT_FAILED);
 }
 
 /* Sends the signal, or starts the OOM killer, for a fault that was not handled. */
@@ -220,22 +214,16 @@ static void l4_fault_error(struct pt_regs *regs, unsigned long address, unsigned
 		l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
-/*
- * Handles a fault of user mode. Returns false if a signal was sent or is pending. *asked is the
- * right of the access; ALONE is added for anonymous memory. May sleep.
- */
+/* Handles a fault of user mode. Returns false if a signal was sent or is pending. May sleep. */
 static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
 {
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
 	vm_fault_t fault = VM_FAULT_SIGSEGV;
 	unsigned long right = *asked;
-	bool anonymous = false;
 
 	perf_sw_event(PERF_COUNT_SW_PAGE_FAULTS, 1, regs, address);
 	if (address < TASK_SIZE_MAX)
-		fault = l4_handle_fault(regs, address, right, flags, &anonymous);
-	if (anonymous)
-		*asked = right | ALONE;
+		fault = l4_handle_fault(regs, address, asked, flags);
 	if (likely(!(fault & FAULT_FAILED)))
 		return true;
 	l4_fault_error(regs, address, right, fault);
