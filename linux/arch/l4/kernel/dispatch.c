@@ -34,22 +34,6 @@ void l4_kill_current(const char *why, unsigned long status)
 	force_fatal_sig(SIGKILL);
 }
 
-/*
- * Handles a reply that the micro-kernel refused. If it has no memory for the mappings, the same
- * reply is sent again: as long as a reclaim frees memory, which other processors may take first,
- * and once if it does not. Else the process is killed.
- */
-static void l4_reply_failed(unsigned long status, enum l4_resume_action resume_action)
-{
-	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
-	    (l4_mm_reclaim() || !current->thread.reclaimed)) {
-		current->thread.reclaimed = true;
-		current->thread.resume_action = resume_action;
-		return;
-	}
-	l4_kill_current("cannot be resumed", status);
-}
-
 /* Builds the map items of the reply to a fault in the UTCB, and returns the reply's tag. */
 static unsigned long l4_fault_tag(void)
 {
@@ -241,12 +225,22 @@ static __always_inline void l4_route(struct task_struct *task, struct pt_regs *r
 	}
 }
 
-/* Handles a resumption that failed. Interrupts are off, on entry and on return. */
+/*
+ * Handles a resumption that failed. If the micro-kernel has no memory for the mappings, the same
+ * reply is sent again: as long as a reclaim frees memory, which other processors may take first,
+ * and once if it does not. Else the process is killed. Interrupts are off, on entry and on return.
+ */
 static void l4_not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
 			   enum l4_resume_action resume_action)
 {
 	local_irq_enable();
-	l4_reply_failed(status, resume_action);
+	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
+	    (l4_mm_reclaim() || !task->thread.reclaimed)) {
+		task->thread.reclaimed = true;
+		task->thread.resume_action = resume_action;
+	} else {
+		l4_kill_current("cannot be resumed", status);
+	}
 	l4_exit_to_user(task, regs);
 }
 

@@ -28,15 +28,10 @@ static DECLARE_BITMAP(l4_task_numbers, TASKS_MAX);
 static unsigned int l4_next_number;
 static DEFINE_MUTEX(l4_task_mutex);	/* serialises creation, not deletion */
 
-static unsigned int l4_number_count(void)
-{
-	return min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
-}
-
 /* Allocates a task number, round-robin, so that the versions of all numbers are used evenly. */
 static int l4_number_alloc(void)
 {
-	unsigned int count = l4_number_count();
+	unsigned int count = min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
 	unsigned int number = find_next_zero_bit(l4_task_numbers, count, l4_next_number);
 
 	if (number >= count)
