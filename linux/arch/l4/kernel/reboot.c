@@ -15,7 +15,7 @@ void machine_power_off(void)
 
 void machine_halt(void) __alias(machine_power_off);
 
-/* A panic ends with this, too, and at once: Kconfig has it so, unless the command line says panic=. */
+/* A panic ends with this, too: at once (Kconfig), unless the command line says panic=. */
 void machine_restart(char *command)
 {
 	bool panicked = atomic_read(&panic_cpu) != PANIC_CPU_INVALID;

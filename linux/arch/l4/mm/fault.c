@@ -144,8 +144,8 @@ static void l4_fault_signal(int signal, int code, unsigned long address, unsigne
 /*
  * Linux's own fault handling, for user mode with these registers, or for Linux with NULL. Returns
  * bits of FAULT_FAILED if the access is still not possible; VM_FAULT_RETRY is a pending signal.
- * *asked is the right of the access; ALONE is added for anonymous memory. Reading is allowed with any
- * right of the area. May sleep.
+ * *asked is the right of the access; ALONE is added for anonymous memory. Reading is allowed with
+ * any right of the area. May sleep.
  */
 static __always_inline vm_fault_t l4_handle_fault(struct pt_regs *regs, unsigned long address,
 						  unsigned long *asked, unsigned int flags)

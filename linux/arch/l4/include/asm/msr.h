@@ -9,9 +9,9 @@
 #ifndef __ASSEMBLY__
 /*
  * Reads the counter after all earlier loads: otherwise a time could be older than one that another
- * processor has published. x86 patches the fence in at boot; here, and in the vDSOs, no alternatives
- * are applied. Each x86-64 processor has LFENCE; on AMD's it orders only if the firmware has enabled
- * that (docs/caveats.md).
+ * processor has published. x86 patches the fence in at boot; here and in the vDSOs nothing does.
+ * Each x86-64 processor has LFENCE; on AMD's it orders only if the firmware has enabled that
+ * (docs/caveats.md).
  */
 static __always_inline u64 rdtsc_ordered(void)
 {

@@ -35,13 +35,13 @@ struct thread_struct {
 		unsigned long keel_thread;	/* lthread's id, 0: none */
 		unsigned long keel_task;	/* L4 task that it lives in */
 		unsigned long pager;		/* pager before the server, 0: none */
-		struct l4_native *native;	/* the native lthread that it serves (kernel/native.c) */
+		struct l4_native *native;	/* that it serves (kernel/native.c) */
 		struct fpu fpu;
-		unsigned long loaded;		/* in the server: it has FPU state and fs base (kernel/inside.c) */
-		void *frame_copy;		/* signal_frame's copy if it is in two pages; kept, NULL before the first */
+		unsigned long loaded;		/* FPU state and fs base are the server's */
+		void *frame_copy;		/* of signal_frame in two pages; kept */
 		unsigned long debug[L4_DEBUG_REGISTERS];
 		struct perf_event *ptrace_bps[HBP_NUM];
-		unsigned long place;		/* of the next exec: KEEL_LINUX_PLACE_* (kernel/place.c) */
+		unsigned long place;		/* of the next exec: KEEL_LINUX_PLACE_* */
 	);
 	unsigned long ksp;		/* kernel stack pointer while not running */
 	unsigned int keel_cpu;		/* the processor whose server thread is its handler */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * For assembly: the registers of a struct pt_regs (PUSH_REGS, POP_REGS), and those that a C function
- * preserves, on a stack.
+ * For assembly: the registers of a struct pt_regs (PUSH_REGS, POP_REGS), and those that a C
+ * function preserves, on a stack.
  */
 #ifndef _ASM_L4_REGISTERS_H
 #define _ASM_L4_REGISTERS_H
