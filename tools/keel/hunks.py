@@ -54,14 +54,15 @@ KINDS: dict[str, type[Hunk]] = {"insertion": Insertion, "replacement": Replaceme
 
 
 def read(directory: Path) -> list[Hunk]:
-    """The hunks of all files of a directory, in the order of the files' names."""
-    return [hunk for path in sorted(directory.glob(f"*{SUFFIX}")) for hunk in read_file(path)]
+    """The hunks of all files of a directory, in the order of the files' names. A file below is named after that of its hunks."""
+    paths = sorted(directory.rglob(f"*{SUFFIX}"))
+    return [hunk for path in paths for hunk in read_file(path, path.relative_to(directory))]
 
 
-def read_file(path: Path) -> list[Hunk]:
-    """The hunks of one file, each for the file that it names or that is named for all."""
+def read_file(path: Path, name: Path = Path()) -> list[Hunk]:
+    """The hunks of one file, each for the file that it names, or that all are for by the file's own name."""
     document = tomllib.loads(path.read_text())
-    common = {"file": document.pop("file")} if "file" in document else {}
+    common = {"file": name.with_suffix("").as_posix()} if len(name.parts) > 1 else {}
     if unknown := set(document) - set(KINDS):
         raise KeelError(f"{path.name}: {min(unknown)} is no kind of hunk", f"there are {' and '.join(KINDS)}")
     return [_hunk(path.name, kind, {**common, **entry}) for kind, entries in document.items() for entry in entries]

@@ -106,9 +106,10 @@ def test_a_replacement_that_is_wrong_is_refused(tmp_path: Path, text: str) -> No
         read(tmp_path)
 
 
-def test_a_file_is_named_once_for_all_its_hunks(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text('file = "a.c"\nreplacement = [{ old = "b" }, { old = "c", file = "d.c" }]\n')
-    assert read(tmp_path) == [Replacement(file="a.c", old="b"), Replacement(file="d.c", old="c")]
+def test_hunks_are_for_the_file_that_theirs_is_named_after(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "a.c.toml").write_text('replacement = [{ old = "b" }, { old = "c", file = "d.c" }]\n')
+    assert read(tmp_path) == [Replacement(file="lib/a.c", old="b"), Replacement(file="d.c", old="c")]
 
 
 @pytest.mark.parametrize("line", ['after = "x"\nbefore = "y"', 'afer = "x"', ""])

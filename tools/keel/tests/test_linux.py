@@ -57,12 +57,12 @@ def test_the_server_source_follows_the_repository(pristine: Path, settings: Sett
     (pristine / step).write_text("block step\n")
     settings = replace(settings, repository=settings.build / "repository")
     ours = settings.repository / "linux"
-    port, replacements = ours / "arch" / "l4", ours / "replacements"
-    for directory in (port / "kernel", replacements):
+    port, hunks = ours / "arch" / "l4", ours / "replacements" / f"{step}.toml"
+    for directory in (port / "kernel", hunks.parent):
         directory.mkdir(parents=True)
     (port / "Kconfig").write_text("a")
     (port / "kernel" / "setup.c").write_text("b")
-    (replacements / "step.toml").write_text(f'file = "{step}"\nreplacement = [{{ old = "block", new = "single" }}]\n')
+    hunks.write_text('replacement = [{ old = "block", new = "single" }]\n')
     tree = linux.server_source(settings)
     place = tree / "arch" / "l4"
     assert (place / "kernel" / "setup.c").read_text() == "b"
@@ -71,7 +71,7 @@ def test_the_server_source_follows_the_repository(pristine: Path, settings: Sett
     assert (tree / step).is_symlink() and (pristine / step).read_text() == "block step\n"
     (port / "Kconfig").unlink()
     (port / "kernel" / "irq.c").write_text("c")
-    (replacements / "step.toml").unlink()
+    hunks.unlink()
     linux.server_source(settings)
     assert not (place / "Kconfig").is_symlink()
     shared = {Path(name).name for name in linux.SHARED if name.endswith(".c")}

@@ -44,13 +44,5 @@ int pcibios_root_bridge_prepare(struct pci_host_bridge *bridge)
 	return 0;
 }
 
-int pcibios_alloc_irq(struct pci_dev *dev)
-{
-	return pci_dev_msi_enabled(dev) ? 0 : acpi_pci_irq_enable(dev);
-}
-
-void pcibios_free_irq(struct pci_dev *dev)
-{
-	if (!pci_dev_msi_enabled(dev))
-		acpi_pci_irq_disable(dev);
-}
+int (*pcibios_enable_irq)(struct pci_dev *dev) = acpi_pci_irq_enable;
+void (*pcibios_disable_irq)(struct pci_dev *dev) = acpi_pci_irq_disable;

@@ -6,7 +6,6 @@
  * call the others too. asm/hypercall.h has the preconditions.
  */
 #include <linux/cache.h>
-#include <linux/export.h>
 #include <linux/kernel.h>
 #include <linux/sizes.h>
 #include <linux/string.h>

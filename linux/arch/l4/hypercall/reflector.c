@@ -10,7 +10,6 @@
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
-#include <linux/stddef.h>
 #include <linux/string.h>
 #include <asm/hypercall.h>
 #include <asm/page.h>

@@ -12,13 +12,13 @@
 	.text
 SYM_CODE_START(l4_reflector_entry)
 	call	l4_kernel_trap
-	movq	REGS_SP(%rsp), %rax
+	movq	RSP(%rsp), %rax
 	subq	$8, %rax
-	movq	REGS_IP(%rsp), %rdx
+	movq	RIP(%rsp), %rdx
 	movq	%rdx, (%rax)
-	movq	%rax, REGS_SP(%rsp)
-	pop_registers
-	addq	$REGS_FLAGS_OFFSET, %rsp
+	movq	%rax, RSP(%rsp)
+	POP_REGS
+	addq	$(EFLAGS - ORIG_RAX), %rsp
 	popfq
 	popq	%rsp
 	ret

@@ -21,13 +21,6 @@ int main(void)
 	OFFSET(TASK_MM, task_struct, mm);
 	OFFSET(MM_UNMAP_LAST, mm_struct, context.last);
 	DEFINE(L4_EXIT_WORK, EXIT_TO_USER_MODE_WORK);
-	OFFSET(REGS_IP, pt_regs, ip);
-	OFFSET(REGS_SP, pt_regs, sp);
-	OFFSET(REGS_FLAGS, pt_regs, flags);
-	DEFINE(REGS_SIZE, sizeof(struct pt_regs));
-	/* From the word after rdi to the flags; rsp is the word after those. */
-	DEFINE(REGS_FLAGS_OFFSET,
-	       offsetof(struct pt_regs, flags) - offsetof(struct pt_regs, orig_ax));
 	DEFINE(L4_STUBS, L4_STUBS);
 	DEFINE(L4_STUB_SIZE, L4_STUB_SIZE);
 	DEFINE(L4_WAITING_INSIDE, L4_WAITING_INSIDE);

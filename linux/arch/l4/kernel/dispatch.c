@@ -14,7 +14,6 @@
 #include <linux/entry-common.h>
 #include <linux/irqflags.h>
 #include <linux/nospec.h>
-#include <linux/sched/debug.h>
 #include <linux/sched/signal.h>
 #include <linux/syscalls.h>
 #include <asm/l4.h>
@@ -22,7 +21,6 @@
 #include <asm/sighandling.h>
 #include <asm/syscall.h>
 #include <asm/tlbflush.h>
-#include <asm/trap_pf.h>
 #include <asm/trapnr.h>
 
 #define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)
@@ -34,22 +32,6 @@ void l4_kill_current(const char *why, unsigned long status)
 	pr_err("keel: %s[%d]: %s: status %ld\n", current->comm, current->pid, why,
 	       (long)status);
 	force_fatal_sig(SIGKILL);
-}
-
-/*
- * Handles a reply that the micro-kernel refused. If it has no memory for the mappings, the same
- * reply is sent again: as long as a reclaim frees memory, which other processors may take first,
- * and once if it does not. Else the process is killed.
- */
-static void l4_reply_failed(unsigned long status, enum l4_resume_action resume_action)
-{
-	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
-	    (l4_mm_reclaim() || !current->thread.reclaimed)) {
-		current->thread.reclaimed = true;
-		current->thread.resume_action = resume_action;
-		return;
-	}
-	l4_kill_current("cannot be resumed", status);
 }
 
 /* Builds the map items of the reply to a fault in the UTCB, and returns the reply's tag. */
@@ -243,12 +225,22 @@ static __always_inline void l4_route(struct task_struct *task, struct pt_regs *r
 	}
 }
 
-/* Handles a resumption that failed. Interrupts are off, on entry and on return. */
+/*
+ * Handles a resumption that failed. If the micro-kernel has no memory for the mappings, the same
+ * reply is sent again: as long as a reclaim frees memory, which other processors may take first,
+ * and once if it does not. Else the process is killed. Interrupts are off, on entry and on return.
+ */
 static void l4_not_resumed(struct task_struct *task, struct pt_regs *regs, unsigned long status,
 			   enum l4_resume_action resume_action)
 {
 	local_irq_enable();
-	l4_reply_failed(status, resume_action);
+	if (status == KEEL_STATUS(KEEL_SIDE_SEND, KEEL_ERROR_NO_MEMORY) &&
+	    (l4_mm_reclaim() || !task->thread.reclaimed)) {
+		task->thread.reclaimed = true;
+		task->thread.resume_action = resume_action;
+	} else {
+		l4_kill_current("cannot be resumed", status);
+	}
 	l4_exit_to_user(task, regs);
 }
 

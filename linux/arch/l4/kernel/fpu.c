@@ -24,7 +24,6 @@
 #include <asm/fpu/signal.h>
 #include <asm/fpu/xstate.h>
 #include <asm/l4.h>
-#include <asm/sigframe.h>
 #include <asm/tlbflush.h>
 
 #define XSAVE_ALIGNMENT 64

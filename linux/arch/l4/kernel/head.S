@@ -2,7 +2,7 @@
 /* The first instruction of the server: rdi holds the start record's address. */
 #include <linux/linkage.h>
 #include <linux/init.h>
-#include <asm/page.h>
+#include <asm/page_types.h>
 
 	__HEAD
 SYM_CODE_START(_start)
@@ -11,10 +11,3 @@ SYM_CODE_START(_start)
 	call	l4_boot
 	ud2
 SYM_CODE_END(_start)
-
-	.balign PAGE_SIZE
-	.pushsection .bss..page_aligned, "aw", @nobits
-	.balign PAGE_SIZE
-SYM_DATA(empty_zero_page, .skip PAGE_SIZE)
-SYM_DATA(swapper_pg_dir, .skip PAGE_SIZE)
-	.popsection

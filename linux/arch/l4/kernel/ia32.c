@@ -4,13 +4,10 @@
  * lthread before it runs; its selectors and their bases are in the frame. Their start, system
  * calls, signals, thread areas and the arguments of calls are served by x86's own files.
  */
-#include <linux/compat.h>
 #include <linux/elf.h>
 #include <linux/nospec.h>
-#include <linux/sched/task_stack.h>
 #include <asm/desc.h>
 #include <asm/l4.h>
-#include <asm/proto.h>
 
 #define SELECTOR_INDEX_SHIFT 3
 

@@ -18,9 +18,7 @@
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/sched.h>
-#include <asm/fpu/api.h>
 #include <asm/l4.h>
-#include <asm/mmu_context.h>
 #include <asm/processor-flags.h>
 #include <asm/trapnr.h>
 #include "../hypercall/reflector.h"

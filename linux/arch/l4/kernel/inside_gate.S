@@ -31,11 +31,11 @@ SYM_INNER_LABEL(l4_inside_leaving, SYM_L_GLOBAL)
 	movq	$L4_WAITING_INSIDE, %gs:l4_waiting
 	cmpq	$0, %gs:l4_irq_pending
 	jne	l4_inside_stay
-	movq	REGS_IP(%rdi), %rax
+	movq	RIP(%rdi), %rax
 	movq	%rax, %gs:l4_inside_ip
 	movq	%rdi, %rsp
-	pop_registers
-	addq	$REGS_FLAGS_OFFSET, %rsp
+	POP_REGS
+	addq	$(EFLAGS - ORIG_RAX), %rsp	/* rsp is the word after the flags */
 	popfq
 	popq	%rsp
 	jmp	*%gs:l4_inside_ip
@@ -51,15 +51,15 @@ SYM_INNER_LABEL(l4_bypass_gate, SYM_L_GLOBAL)
 SYM_INNER_LABEL(l4_inside_gate, SYM_L_GLOBAL)
 	movq	%rsp, %r11
 	movq	%gs:l4_inside_regs, %rsp
-	addq	$REGS_SIZE, %rsp
+	addq	$FRAME_SIZE, %rsp
 	pushq	$__USER_DS
 	pushq	%r11
 	pushfq
 	pushq	$__USER_CS
 	pushq	%rcx
 	pushq	%rax
-	push_registers
-	testl	$(X86_EFLAGS_DF | X86_EFLAGS_AC), REGS_FLAGS(%rsp)
+	PUSH_REGS
+	testl	$(X86_EFLAGS_DF | X86_EFLAGS_AC), EFLAGS(%rsp)
 	movq	%gs:l4_inside_ksp, %rsp
 	jz	1f
 	pushq	$X86_EFLAGS_FIXED

@@ -18,7 +18,6 @@
 #include <linux/interrupt.h>
 #include <linux/irq_work.h>
 #include <linux/irq.h>
-#include <linux/kernel_stat.h>
 #include <linux/msi.h>
 #include <linux/mutex.h>
 #include <linux/smp.h>

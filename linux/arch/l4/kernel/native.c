@@ -16,7 +16,6 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/wait.h>
-#include <asm/fpu/xstate.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>
 #include <asm/trapnr.h>

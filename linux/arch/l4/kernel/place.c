@@ -17,11 +17,8 @@
 #include <linux/init.h>
 #include <linux/mm.h>
 #include <linux/namei.h>
-#include <linux/ratelimit.h>
 #include <linux/sched/coredump.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
-#include <asm/hypercall.h>
 #include <asm/l4.h>
 #include <asm/ukl_gate.h>
 

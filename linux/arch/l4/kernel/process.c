@@ -5,7 +5,6 @@
  * server thread in process context.
  */
 #include <linux/elf-randomize.h>
-#include <linux/export.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/mm.h>
 #include <linux/ptrace.h>
@@ -16,8 +15,6 @@
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 #include <asm/l4.h>
-#include <asm/prctl.h>
-#include <asm/proto.h>
 #include <asm/switch_to.h>
 
 #define BRK_RANDOM_RANGE 0x02000000
@@ -34,21 +31,13 @@ struct first_stack {
 	void (*ret)(void);
 };
 
-/* A new task has no frame, lthread, service, FPU buffer or place of its own yet. */
+/* A new task has no frame, lthread, service, FPU buffer, breakpoints or place of its own yet. */
 int arch_dup_task_struct(struct task_struct *dst, struct task_struct *src)
 {
 	*dst = *src;
-	dst->thread.frame = NULL;
-	dst->thread.keel_thread = 0;
-	dst->thread.keel_task = 0;
+	memset(&dst->thread.own, 0, sizeof(dst->thread.own));
 	dst->thread.ready_cpu = L4_NO_CPU;
 	dst->thread.resume_action = L4_RESUME_START;
-	dst->thread.pager = 0;
-	dst->thread.native = NULL;
-	dst->thread.frame_copy = NULL;
-	dst->thread.fpu = (struct fpu){ };
-	dst->thread.loaded = false;
-	dst->thread.place = KEEL_LINUX_PLACE_NAMED;
 	return 0;
 }
 
@@ -102,8 +91,6 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	stack->function = args->fn;
 	stack->argument = args->fn_arg;
 	task->thread.ksp = (unsigned long)stack;
-	memset(task->thread.ptrace_bps, 0, sizeof(task->thread.ptrace_bps));
-	memset(task->thread.debug, 0, sizeof(task->thread.debug));
 	clear_tsk_thread_flag(task, TIF_SINGLESTEP);
 	clear_tsk_thread_flag(task, TIF_FORCED_TF);
 	if (args->fn)

@@ -4,6 +4,7 @@
  * Reads the server's memory, the initrd and the command line from the record. Runs on the first
  * server thread, with interrupts off and before there are other lthreads.
  */
+#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/initrd.h>
@@ -96,17 +97,12 @@ static void __init l4_reserve_record(void)
 
 static void __init l4_add_initrd(void)
 {
-	unsigned long start = keel_start->initrd_phys;
-	unsigned long size = keel_start->initrd_size;
-
-	if (!start || !size)
-		return;
-	memblock_add(start, size);
-	memblock_reserve(start, size);
+	memblock_add(keel_start->initrd_phys, PAGE_ALIGN(keel_start->initrd_size));
 	if (IS_ENABLED(CONFIG_BLK_DEV_INITRD)) {
-		initrd_start = (unsigned long)__va(start);
-		initrd_end = initrd_start + size;
+		phys_initrd_start = keel_start->initrd_phys;
+		phys_initrd_size = keel_start->initrd_size;
 	}
+	reserve_initrd_mem();
 }
 
 /* Called by start_kernel(), with interrupts off. */
@@ -115,6 +111,7 @@ void __init setup_arch(char **cmdline)
 	strscpy(boot_command_line, (const char *)keel_start->command_line,
 		COMMAND_LINE_SIZE);
 	*cmdline = boot_command_line;
+	lpj_fine = keel_kip->tsc_hz / HZ;
 	l4_map_ports(0, PORTS_LOG2);
 	l4_console_init();
 	pr_info("Linux as an L4 server%s: root task %lx, first task %lu, %lu interrupt lines\n",

@@ -10,7 +10,6 @@
 #include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 #include <linux/uaccess.h>
 #include <asm/l4.h>
 #include <asm/sigframe.h>

@@ -25,7 +25,6 @@
 #include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
-#include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 #include <asm/l4.h>
 #include <asm/nops.h>

@@ -8,7 +8,6 @@
 #include <linux/jump_label.h>
 #include <linux/stop_machine.h>
 #include <linux/string.h>
-#include <asm/l4.h>
 #include <asm/nops.h>
 #include <asm/sync_core.h>
 #include <asm/text-patching.h>

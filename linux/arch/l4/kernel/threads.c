@@ -11,7 +11,6 @@
 #include <linux/idr.h>
 #include <linux/kernel.h>
 #include <linux/mutex.h>
-#include <linux/sched/task.h>
 #include <linux/threads.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>

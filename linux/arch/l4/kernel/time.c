@@ -5,14 +5,11 @@
  */
 #include <linux/clockchips.h>
 #include <linux/clocksource.h>
-#include <linux/delay.h>
 #include <linux/init.h>
-#include <linux/interrupt.h>
 #include <linux/mc146818rtc.h>
 #include <linux/sched/clock.h>
-#include <linux/timex.h>
 #include <asm/l4.h>
-#include <asm/timex.h>
+#include <asm/msr.h>
 
 #define CMOS_PORTS_LOG2 1
 #define CMOS_TIMEOUT_MS 1000
@@ -26,13 +23,13 @@ EXPORT_SYMBOL(rtc_lock);
 /* The micro-kernel's time in nanoseconds, as its KIP defines it. */
 u64 notrace sched_clock(void)
 {
-	return (unsigned __int128)(l4_cycles() - keel_kip->tsc_base) * keel_kip->tsc_mult >>
+	return (unsigned __int128)(rdtsc() - keel_kip->tsc_base) * keel_kip->tsc_mult >>
 	       keel_kip->tsc_shift;
 }
 
 static u64 notrace l4_read_tsc(struct clocksource *cs)
 {
-	return l4_cycles_ordered();
+	return rdtsc_ordered();
 }
 
 static struct clocksource l4_tsc_clock = {
@@ -105,10 +102,4 @@ void read_persistent_clock64(struct timespec64 *now)
 	if (keel_map_ports(RTC_PORT(0), CMOS_PORTS_LOG2) &&
 	    !mc146818_get_time(&date, CMOS_TIMEOUT_MS))
 		now->tv_sec = rtc_tm_to_time64(&date);
-}
-
-void __init calibrate_delay(void)
-{
-	loops_per_jiffy = keel_kip->tsc_hz / HZ;
-	use_tsc_delay();
 }

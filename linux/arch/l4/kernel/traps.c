@@ -9,7 +9,6 @@
 #include <linux/extable.h>
 #include <linux/kdebug.h>
 #include <linux/mm.h>
-#include <linux/ratelimit.h>
 #include <linux/sched/debug.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
@@ -17,7 +16,6 @@
 #include <asm/debugreg.h>
 #include <asm/fpu/api.h>
 #include <asm/l4.h>
-#include <asm/trap_pf.h>
 #include <asm/trapnr.h>
 #include <asm/tlbflush.h>
 #include <asm/traps.h>

@@ -14,10 +14,8 @@
 #include <linux/oom.h>
 #include <linux/pgtable.h>
 #include <linux/prandom.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
-#include <linux/slab.h>
 #include <asm/l4.h>
 #include <asm/mmu_context.h>
 #include <asm/pgalloc.h>
@@ -30,15 +28,10 @@ static DECLARE_BITMAP(l4_task_numbers, TASKS_MAX);
 static unsigned int l4_next_number;
 static DEFINE_MUTEX(l4_task_mutex);	/* serialises creation, not deletion */
 
-static unsigned int l4_number_count(void)
-{
-	return min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
-}
-
 /* Allocates a task number, round-robin, so that the versions of all numbers are used evenly. */
 static int l4_number_alloc(void)
 {
-	unsigned int count = l4_number_count();
+	unsigned int count = min(1UL << keel_start->task_log2, (unsigned long)TASKS_MAX);
 	unsigned int number = find_next_zero_bit(l4_task_numbers, count, l4_next_number);
 
 	if (number >= count)

@@ -125,9 +125,9 @@ static void l4_trace_fault(unsigned long address)
 
 /*
  * Sends the signal of a fault, after storing what its frame shows of it. Faults that Linux handles
- * store nothing. Always returns false.
+ * store nothing.
  */
-static bool l4_fault_signal(int signal, int code, unsigned long address, unsigned long right)
+static void l4_fault_signal(int signal, int code, unsigned long address, unsigned long right)
 {
 	current->thread.trap_nr = X86_TRAP_PF;
 	current->thread.cr2 = address;
@@ -135,72 +135,99 @@ static bool l4_fault_signal(int signal, int code, unsigned long address, unsigne
 	if (signal == SIGSEGV && l4_is_traced(signal))
 		l4_trace_fault(address);
 	force_sig_fault(signal, code, (void __user *)address);
-	return false;
 }
 
-/* Returns true if the program must not access the area so. Reading is allowed with any right. */
-bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right)
+/* What handle_mm_fault() does not return: the area forbids the access. */
+#define VM_FAULT_BADACCESS ((__force vm_fault_t)0x010000)
+#define FAULT_FAILED (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_BADACCESS)
+
+/*
+ * Linux's own fault handling, for user mode with these registers, or for Linux with NULL. Returns
+ * bits of FAULT_FAILED if the access is still not possible; VM_FAULT_RETRY is a pending signal.
+ * *asked is the right of the access; ALONE is added for anonymous memory. Reading is allowed with
+ * any right of the area. May sleep.
+ */
+static __always_inline vm_fault_t l4_handle_fault(struct pt_regs *regs, unsigned long address,
+						  unsigned long *asked, unsigned int flags)
 {
-	if (right & KEEL_FPAGE_WRITE)
-		return !(vma->vm_flags & VM_WRITE);
-	if (right & KEEL_FPAGE_EXEC)
-		return !(vma->vm_flags & VM_EXEC);
-	return !(vma->vm_flags & (VM_READ | VM_EXEC | VM_WRITE));
+	unsigned long right = *asked, needed = VM_READ | VM_WRITE | VM_EXEC;
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	vm_fault_t fault;
+
+	if (right & KEEL_FPAGE_WRITE) {
+		flags |= FAULT_FLAG_WRITE;
+		needed = VM_WRITE;
+	} else if (right & KEEL_FPAGE_EXEC) {
+		flags |= FAULT_FLAG_INSTRUCTION;
+		needed = VM_EXEC;
+	}
+retry:
+	vma = lock_mm_and_find_vma(mm, address, regs);
+	if (!vma)
+		return VM_FAULT_SIGSEGV;
+	if (unlikely(!(vma->vm_flags & needed))) {
+		mmap_read_unlock(mm);
+		return VM_FAULT_BADACCESS;
+	}
+	if (vma_is_anonymous(vma))
+		*asked = right | ALONE;
+	fault = handle_mm_fault(vma, address, flags, regs);
+	if (unlikely(fault & VM_FAULT_COMPLETED))
+		return 0;
+	if (unlikely(fault & VM_FAULT_RETRY)) {
+		if (fatal_signal_pending(current) || (regs && signal_pending(current)))
+			return fault;
+		flags |= FAULT_FLAG_TRIED;
+		goto retry;
+	}
+	mmap_read_unlock(mm);
+	return fault;
 }
 
-/* Sends the signal, or starts the OOM killer, for an error of handle_mm_fault(). */
-static void l4_fault_error(unsigned long address, unsigned long right, vm_fault_t fault)
+/*
+ * Handles the fault that an access by Linux would have caused. Returns true if the walk is to be
+ * repeated, false for an error (-EFAULT): also if page faults are disabled, or a fatal signal is
+ * pending. May sleep: the caller is not in a walk section. fixup_user_fault() cannot be used,
+ * because it asks for VM_READ: as on x86 the kernel may read whatever the program may, and that
+ * includes pages that are mapped for writing or execution only.
+ */
+bool l4_fault_in(unsigned long address, unsigned long right)
+{
+	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
+
+	return !faulthandler_disabled() &&
+	       !(l4_handle_fault(NULL, address, &right, flags) & FAULT_FAILED);
+}
+
+/* Sends the signal, or starts the OOM killer, for a fault that was not handled. */
+static void l4_fault_error(struct pt_regs *regs, unsigned long address, unsigned long right,
+			   vm_fault_t fault)
 {
 	if (fault & VM_FAULT_OOM)
 		pagefault_out_of_memory();
 	else if (fault & (VM_FAULT_SIGBUS | VM_FAULT_HWPOISON | VM_FAULT_HWPOISON_LARGE))
 		l4_fault_signal(SIGBUS, BUS_ADRERR, address, right);
-	else if (fault & VM_FAULT_SIGSEGV)
+	else if (fault & VM_FAULT_BADACCESS)
+		l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
+	else if (fault & VM_FAULT_SIGSEGV && !l4_left_gate(regs))
 		l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
-/*
- * Linux's own fault handling. Returns false if a signal was sent or is pending. *asked is the right
- * of the access; ALONE is added for anonymous memory. May sleep.
- */
+/* Handles a fault of user mode. Returns false if a signal was sent or is pending. May sleep. */
 static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
 {
-	unsigned long right = *asked;
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma;
-	vm_fault_t fault;
+	vm_fault_t fault = VM_FAULT_SIGSEGV;
+	unsigned long right = *asked;
 
 	perf_sw_event(PERF_COUNT_SW_PAGE_FAULTS, 1, regs, address);
-	if (right & KEEL_FPAGE_WRITE)
-		flags |= FAULT_FLAG_WRITE;
-	if (right & KEEL_FPAGE_EXEC)
-		flags |= FAULT_FLAG_INSTRUCTION;
-retry:
-	vma = address < TASK_SIZE_MAX ? lock_mm_and_find_vma(mm, address, regs) : NULL;
-	if (!vma)
-		return !l4_left_gate(regs) && l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
-	if (l4_vma_forbids(vma, right)) {
-		mmap_read_unlock(mm);
-		return l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
-	}
-	if (vma_is_anonymous(vma))
-		*asked = right | ALONE;
-	fault = handle_mm_fault(vma, address, flags, regs);
-	if (fault_signal_pending(fault, regs))
-		return false;
-	if (fault & VM_FAULT_COMPLETED)
+	if (address < TASK_SIZE_MAX)
+		fault = l4_handle_fault(regs, address, asked, flags);
+	if (likely(!(fault & FAULT_FAILED)))
 		return true;
-	if (fault & VM_FAULT_RETRY) {
-		flags |= FAULT_FLAG_TRIED;
-		goto retry;
-	}
-	mmap_read_unlock(mm);
-	if (fault & VM_FAULT_ERROR) {
-		l4_fault_error(address, right, fault);
-		return false;
-	}
-	return true;
+	l4_fault_error(regs, address, right, fault);
+	return false;
 }
 
 /*

@@ -12,7 +12,9 @@
 
 unsigned long l4_first_pfn;
 EXPORT_SYMBOL(l4_first_pfn);
+unsigned long empty_zero_page[PAGE_SIZE / sizeof(long)] __page_aligned_bss;
 EXPORT_SYMBOL(empty_zero_page);
+pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
 
 /* The memory map begins at a multiple of the buddy allocator's largest block. */
 void __init l4_paging_init(void)

@@ -19,51 +19,11 @@
 #include <linux/jump_label.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
-#include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <asm/l4.h>
 #include <asm/tlbflush.h>
 #include <asm/walk.h>
 #include <asm/word-at-a-time.h>
-
-/*
- * Handles the fault that the access would have caused. Returns true if the walk is to be repeated,
- * false for an error (-EFAULT): also if page faults are disabled, or a fatal signal is pending. May
- * sleep: the caller is not in a walk section. fixup_user_fault() cannot be used, because it asks
- * for VM_READ: as on x86 the kernel may read whatever the program may, and that includes pages that
- * are mapped for writing or execution only.
- */
-static bool l4_fault_in(unsigned long address, unsigned long right)
-{
-	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
-	struct mm_struct *mm = current->mm;
-	struct vm_area_struct *vma;
-	vm_fault_t fault;
-
-	if (faulthandler_disabled())
-		return false;
-	if (right & KEEL_FPAGE_WRITE)
-		flags |= FAULT_FLAG_WRITE;
-retry:
-	vma = lock_mm_and_find_vma(mm, address, NULL);
-	if (!vma)
-		return false;
-	if (l4_vma_forbids(vma, right)) {
-		mmap_read_unlock(mm);
-		return false;
-	}
-	fault = handle_mm_fault(vma, address, flags, NULL);
-	if (fault & VM_FAULT_COMPLETED)
-		return true;
-	if (fault & VM_FAULT_RETRY) {
-		if (fatal_signal_pending(current))
-			return false;
-		flags |= FAULT_FLAG_TRIED;
-		goto retry;
-	}
-	mmap_read_unlock(mm);
-	return !(fault & VM_FAULT_ERROR);
-}
 
 /* The software TLB. */
 DEFINE_PER_CPU(struct l4_soft_tlb_entry, l4_soft_tlb[L4_SOFT_TLB_ENTRIES]);

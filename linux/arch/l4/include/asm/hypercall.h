@@ -143,6 +143,12 @@ static __always_inline void keel_ipc(unsigned long flags, unsigned long to,
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 
+#define KEEL_RESUME(call)							\
+	asm volatile(call							\
+		     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1), \
+		       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)		\
+		     : "d" (0UL), KEEL_JUMP_FLAGS : "rcx", "r11", "memory")
+
 /*
  * keel_ipc() with an empty message, which resumes a thread that waits for the server's reply, and
  * with an open wait for the next message. No words are loaded into registers first. With
@@ -160,16 +166,9 @@ static __always_inline void keel_resume(unsigned long flags, unsigned long to,
 	unsigned long status = KEEL_CALL_IPC | flags;
 
 	if (supervisor)
-		asm volatile(KEEL_JUMP
-			     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
-			       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
-			     : "d" (0UL), KEEL_JUMP_FLAGS
-			     : "rcx", "r11", "memory");
+		KEEL_RESUME(KEEL_JUMP);
 	else
-		asm volatile("syscall"
-			     : "+a" (status), "+D" (to), "+S" (m->tag), "=r" (w0), "=r" (w1),
-			       "=r" (w2), "=r" (w3), "=r" (w4), "=r" (w5)
-			     : "d" (0UL) : "rcx", "r11", "memory");
+		KEEL_RESUME("syscall");
 	*m = (struct keel_message){ status, to, m->tag, { w0, w1, w2, w3, w4, w5 } };
 }
 

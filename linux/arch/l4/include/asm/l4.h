@@ -141,7 +141,7 @@ void l4_acpi_init(void);
 /* mm */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right);
 unsigned int l4_fault_items(struct keel_utcb *utcb);
-bool l4_vma_forbids(const struct vm_area_struct *vma, unsigned long right);
+bool l4_fault_in(unsigned long address, unsigned long right);
 pte_t *l4_find_pte(struct mm_struct *mm, unsigned long address);
 pte_t l4_pte_use(pte_t *ptep, unsigned long right);
 static inline bool l4_is_device(pte_t pte)

@@ -11,18 +11,13 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm);
 void destroy_context(struct mm_struct *mm);
 #define destroy_context destroy_context
 
-static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
-			     struct task_struct *task)
-{
-}
-
 /* The whole space goes at once, before its pages are freed one by one. */
 #define arch_exit_mmap generic_exit_mmap
 #include <asm-generic/mm_hooks.h>
 #undef arch_exit_mmap
 #define arch_exit_mmap destroy_context
 
-#include <asm-generic/mmu_context.h>
+#include <asm-generic/nommu_context.h>
 
 /* Makes the mm's L4 task; frees kmem that mappings use (mm/context.c). */
 int l4_mm_prepare(struct mm_struct *mm);

@@ -27,15 +27,12 @@ static inline unsigned long __pa(unsigned long address)
 						 address - PAGE_OFFSET;
 }
 #define __pa(x) (__pa)((unsigned long)(x))
-#define __pa_symbol(x) ((unsigned long)(x) + l4_image_offset)
 #define __va(x) ((void *)((unsigned long)(x) + PAGE_OFFSET))
 
 #define virt_to_pfn(v) (__pa(v) >> PAGE_SHIFT)
 #define pfn_to_virt(pfn) __va((unsigned long)(pfn) << PAGE_SHIFT)
 #define pfn_to_kaddr(pfn) pfn_to_virt(pfn)
 #define virt_to_page(v) pfn_to_page(virt_to_pfn(v))
-#define page_to_virt(p) pfn_to_virt(page_to_pfn(p))
-#define page_to_phys(p) PFN_PHYS(page_to_pfn(p))
 
 #define ARCH_PFN_OFFSET l4_first_pfn
 

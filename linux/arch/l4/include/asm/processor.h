@@ -30,35 +30,37 @@ enum l4_resume_action {
 };
 
 struct thread_struct {
+	struct_group(own, /* of no other task: 0 in a new one */
+		struct keel_frame *frame;	/* shared with the micro-kernel */
+		unsigned long keel_thread;	/* lthread's id, 0: none */
+		unsigned long keel_task;	/* L4 task that it lives in */
+		unsigned long pager;		/* pager before the server, 0: none */
+		struct l4_native *native;	/* that it serves (kernel/native.c) */
+		struct fpu fpu;
+		unsigned long loaded;		/* FPU state and fs base are the server's */
+		void *frame_copy;		/* of signal_frame in two pages; kept */
+		unsigned long debug[L4_DEBUG_REGISTERS];
+		struct perf_event *ptrace_bps[HBP_NUM];
+		unsigned long place;		/* of the next exec: KEEL_LINUX_PLACE_* */
+	);
 	unsigned long ksp;		/* kernel stack pointer while not running */
-	struct keel_frame *frame;	/* shared with the micro-kernel */
-	unsigned long keel_thread;	/* lthread's id, 0: none */
-	unsigned long keel_task;	/* L4 task that it lives in */
 	unsigned int keel_cpu;		/* the processor whose server thread is its handler */
 	unsigned int ready_cpu;		/* keel_cpu if nothing is to be prepared, else L4_NO_CPU */
 	enum l4_resume_action resume_action;
 	bool reclaimed;			/* a reclaim was made for it since it last ran */
 	unsigned long dispatch;		/* KEEL_DISPATCH_*, or the entry that gets its calls */
-	unsigned long pager;		/* pager before the server, 0: none */
-	struct l4_native *native;	/* the native lthread that it serves (kernel/native.c) */
 	unsigned long fault_address;
 	unsigned long fault_rights;
 	unsigned long cr2;		/* these three: as in x86's signal frame */
 	unsigned long trap_nr;
 	unsigned long error_code;
-	struct fpu fpu;
-	unsigned long loaded;		/* in the server: it has FPU state and fs base (kernel/inside.c) */
 	void __user *signal_frame;	/* that is being built (kernel/sigframe.c) */
-	void *frame_copy;		/* its copy if it is in two pages; kept, NULL before the first */
 	/* By x86's names: the selectors and bases that a new program starts with. */
 	unsigned short es, ds, fsindex, gsindex;
 	unsigned long fsbase, gsbase;
 	struct desc_struct tls_array[GDT_ENTRY_TLS_ENTRIES];
-	struct perf_event *ptrace_bps[HBP_NUM];
 	unsigned long virtual_dr6, ptrace_dr7;
 	struct io_bitmap *io_bitmap;	/* none: ports are the server's */
-	unsigned long debug[L4_DEBUG_REGISTERS];
-	unsigned long place;		/* of the next exec: KEEL_LINUX_PLACE_* (kernel/place.c) */
 	bool debug_stale;		/* debug or tls_array is newer than the lthread's */
 };
 

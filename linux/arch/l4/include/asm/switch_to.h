@@ -3,11 +3,7 @@
 #ifndef _ASM_L4_SWITCH_TO_H
 #define _ASM_L4_SWITCH_TO_H
 
-struct task_struct;
-asmlinkage struct task_struct *__switch_to(struct task_struct *prev,
-					   struct task_struct *next);
-
-#define switch_to(prev, next, last) ((last) = __switch_to(prev, next))
+#include <asm-generic/switch_to.h>
 
 void l4_hand_on_debug(struct task_struct *next);
 void l4_inside_unload(void);

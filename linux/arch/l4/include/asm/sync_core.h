@@ -7,9 +7,7 @@
 
 static inline void sync_core(void)
 {
-	unsigned int eax = 0, ebx, ecx = 0, edx;
-
-	native_cpuid(&eax, &ebx, &ecx, &edx);
+	cpuid_eax(0);
 }
 #define sync_core_before_usermode sync_core
 
