@@ -69,7 +69,8 @@ pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) 
 /// Leaves so many pieces of memory and leaves nothing out, because what is in no piece is taken for
 /// a device's. First the gaps between the firmware's pieces that are all RAM become the firmware's
 /// too, which costs nothing: sigma0 looks at RAM first. Then the smallest pieces of free RAM beside
-/// them do, and last the gaps with devices. How much free RAM was lost, if anything was done.
+/// them do, then the gaps with devices, and last other RAM. How much free RAM was lost, if anything
+/// was done.
 pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, pieces: usize) -> Option<u64> {
     let devices = |gap: &Range| {
         let inside = ram.iter().map(|piece| Range::new(piece.start.max(gap.start), piece.end.min(gap.end)).size());
