@@ -66,30 +66,27 @@ pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) 
 /// Leaves so many pieces of memory and leaves nothing out, because what is in no piece is taken for
 /// a device's. First the gaps between the firmware's pieces that are all RAM become the firmware's
 /// too, which costs nothing: sigma0 looks at RAM first. Then the smallest pieces of free RAM beside
-/// them do, and last the gaps with devices. How much free RAM was lost, if anything was done.
+/// them do, then the gaps with devices, and last other RAM. How much free RAM was lost, if anything
+/// was done.
 pub(crate) fn limit(ram: &Memory, free: &mut Memory, firmware: &mut Memory, pieces: usize) -> Option<u64> {
-    let devices = |gap: Range| {
+    let devices = |gap: &Range| {
         let inside = ram.iter().map(|piece| Range::new(piece.start.max(gap.start), piece.end.min(gap.end)).size());
         gap.size() - inside.sum::<u64>()
     };
-    let mut done = None;
+    let mut lost = None;
     while free.iter().count() + firmware.iter().count() > pieces {
-        let lost = done.unwrap_or(0);
-        let mut joined = *firmware;
-        let gap = joined.fill_gap(devices);
-        let touches =
-            |piece: &Range| firmware.overlaps(Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1)));
-        let goes = |piece: &Range| gap.is_none_or(|gap| devices(gap) > 0 && touches(piece));
-        let piece = free.iter().filter(goes).min_by_key(|piece| piece.size());
-        let piece = piece.filter(|piece| firmware.insert(*piece).is_ok());
-        match piece {
-            Some(piece) => take(free, [piece]),
-            None if gap.is_some() => *firmware = joined,
-            None => break,
-        }
-        done = Some(lost + piece.map_or(0, Range::size));
+        // What goes, with its place in that order, its cost, and whether it is free RAM.
+        let gaps = firmware.gaps().map(|gap| (2 * (devices(&gap) > 0) as u8, devices(&gap), false, gap));
+        let beside = |piece: Range| Range::new(piece.start.saturating_sub(1), piece.end.saturating_add(1));
+        let order = |piece: Range| if firmware.overlaps(beside(piece)) { 1 } else { 3 };
+        let free_pieces = free.iter().map(|piece| (order(piece), piece.size(), true, piece));
+        let choice = gaps.chain(free_pieces).min_by_key(|(order, cost, ..)| (*order, *cost));
+        let Some((.., is_free, range)) = choice.filter(|(.., range)| firmware.insert(*range).is_ok()) else { break };
+        let piece = is_free.then_some(range);
+        take(free, piece);
+        lost = Some(lost.unwrap_or(0) + piece.map_or(0, Range::size));
     }
-    done
+    lost
 }
 
 /// Whether a physical address is RAM that users may have.

@@ -147,7 +147,8 @@ impl Information {
 /// Adds to what is reserved; where that has no room, the smallest gap in it goes too.
 fn reserve(reserved: &mut Memory, range: Range) {
     while reserved.insert(range).is_err() {
-        reserved.fill_gap(Range::size);
+        let gap = reserved.gaps().min_by_key(|gap| gap.size());
+        let _ = reserved.insert(gap.unwrap_or_default());
     }
 }
 
