@@ -90,7 +90,7 @@ object! {
         /// Inactive numbers that it holds lie in here.
         pub(crate) held: Cell<(TaskNumber, TaskNumber)> = Cell::new((TaskNumber::END, TaskNumber::NONE)),
         pub(crate) max_version: Cell<u32> = Cell::new(version),
-        /// The words of the first lthread numbers' slots (`Slot`).
+        /// The first lthread numbers' slots (`thread_in`).
         inline: [Cell<u64>; INLINE_LTHREADS] = [const { Cell::new(0) }; INLINE_LTHREADS],
         /// Pool page that leads to the others' slots, 0 if there is none.
         pub(crate) directory: Cell<PoolPage> = Cell::new(PoolPage::NONE),
@@ -105,30 +105,11 @@ object! {
 
 linked!(Task, Clan, siblings);
 
-/// What stands at an lthread number. Its form as a word is known here alone.
-enum Slot {
-    /// It is free; its last thread had this version, 0 if it had none.
-    Left(u32),
-    /// Its thread.
-    Taken(Ref<Thread>),
-}
-
-impl Slot {
-    fn read(word: u64) -> Slot {
-        match word {
-            left if left == 0 || left & 1 == 1 => Slot::Left((left >> 1) as u32),
-            // SAFETY: `word` made it of a thread, which `vacate` takes out before it is deleted.
-            thread => Slot::Taken(unsafe { Ref::new(thread as *mut Thread) }),
-        }
-    }
-
-    /// An odd number, or the address of a thread, which is even; 0 at first.
-    fn word(self) -> u64 {
-        match self {
-            Slot::Left(version) => (version as u64) << 1 | 1,
-            Slot::Taken(thread) => thread.as_ptr() as u64,
-        }
-    }
+/// The thread at an lthread number, by the word in its slot: the thread's address, which is even.
+/// If there is none, the word is twice the version of the last one, plus one; 0 at first.
+fn thread_in(slot: u64) -> Option<Ref<Thread>> {
+    // SAFETY: `install` stored a thread's address, which `vacate` takes out before it is deleted.
+    (slot != 0 && slot & 1 == 0).then(|| unsafe { Ref::new(slot as *mut Thread) })
 }
 
 impl Ref<Task> {
@@ -162,19 +143,14 @@ impl Ref<Task> {
 
     /// The lthread of this number, whatever its version.
     pub fn lthread(self, lthread: u16) -> Option<Ref<Thread>> {
-        match Slot::read(self.slot(lthread)?.get()) {
-            Slot::Taken(thread) => Some(thread),
-            Slot::Left(_) => None,
-        }
+        thread_in(self.slot(lthread)?.get())
     }
 
     /// Whether a new lthread can have this number: it has no thread and its versions are not used
     /// up.
     fn is_free(self, lthread: u16) -> bool {
-        match Slot::read(self.slot(lthread).map_or(0, Cell::get)) {
-            Slot::Left(version) => version < VERSION_MAX,
-            Slot::Taken(_) => false,
-        }
+        let slot = self.slot(lthread).map_or(0, Cell::get);
+        thread_in(slot).is_none() && ((slot >> 1) as u32) < VERSION_MAX
     }
 
     /// A free lthread number. The numbers in use are taken in turn: their versions are used evenly,
@@ -199,10 +175,8 @@ impl Ref<Task> {
     pub fn reserve_lthread(self, wanted: u16) -> Result<Id, Error> {
         let lthread = if wanted == LTHREAD_TASK as u16 { self.free_number()? } else { wanted };
         let slot = self.slot_or_new(lthread)?;
-        let version = match Slot::read(slot.get()) {
-            Slot::Left(version) => self.version.max(version + 1),
-            Slot::Taken(_) => return Err(Error::Busy),
-        };
+        Error::Busy.when(thread_in(slot.get()).is_some())?;
+        let version = self.version.max((slot.get() >> 1) as u32 + 1);
         Error::Retired.when(version > VERSION_MAX)?;
         self.max_version.set(self.max_version.get().max(version));
         Ok(Id::thread(version, self.number.0, lthread, self.nesting))
@@ -211,7 +185,7 @@ impl Ref<Task> {
     /// Enters a new thread under the id that `reserve_lthread` gave.
     pub fn install(self, thread: Ref<Thread>) {
         if let Some(slot) = self.slot(thread.id.lthread()) {
-            slot.set(Slot::Taken(thread).word());
+            slot.set(thread.as_ptr() as u64);
             self.lthreads.set(self.lthreads.get() + 1);
         }
     }
@@ -219,7 +193,7 @@ impl Ref<Task> {
     /// Takes a thread out of the table; its version stays used.
     pub fn vacate(self, thread: Ref<Thread>) {
         if let Some(slot) = self.slot(thread.id.lthread()) {
-            slot.set(Slot::Left(thread.id.version()).word());
+            slot.set((thread.id.version() as u64) << 1 | 1);
             self.lthreads.set(self.lthreads.get() - 1);
         }
     }
