@@ -47,6 +47,27 @@ pub fn run() -> u64 {
     VIOLATIONS.get()
 }
 
+// Where the fast paths wait for as many TSC ticks as a test asked for (CHECK_DELAY).
+// Live: rcx = the ticks, r11 = where to go on. Keeps all but rbx, rbp and r15.
+#[cfg(feature = "debugger")]
+core::arch::global_asm!(
+    ".globl wait_for_ticks",
+    "wait_for_ticks: mov r15, rax",
+    "mov rbp, rdx",
+    "rdtsc",
+    "shl rdx, 32",
+    "lea rbx, [rax + rdx]",
+    "2: rdtsc",
+    "shl rdx, 32",
+    "or rax, rdx",
+    "sub rax, rbx",
+    "cmp rax, rcx",
+    "jb 2b",
+    "mov rax, r15",
+    "mov rdx, rbp",
+    "jmp r11",
+);
+
 /// The operations of `ID_CHECK`.
 pub fn invoke(operation: u64, time: u64, processor: u64) -> Result<Answer, Error> {
     /// The longest delay in ns: interrupts are off meanwhile.
@@ -61,6 +82,22 @@ pub fn invoke(operation: u64, time: u64, processor: u64) -> Result<Answer, Error
         _ => return Err(Error::Invalid),
     }
     Ok(answer)
+}
+
+/// A thread is about to change its state: panics if the table at `State` has no such change. Also
+/// in the host's tests that have assertions.
+pub fn change(thread: &Thread, to: State) {
+    use State::*;
+    let from = thread.state();
+    let may = match to {
+        Inactive | Ready => true,
+        Receiving => matches!(from, Ready | Sending | Transferring),
+        Sending => matches!(from, Ready | Sending | Transferring | Faulted),
+        Faulted => matches!(from, Ready | Sending | Transferring | Faulted),
+        Preempted => matches!(from, Ready | Sending),
+        Transferring => !matches!(from, Inactive | Preempted),
+    };
+    assert!(may || !(cfg!(debug_assertions) || super::ON), "{:?}: {from:?} to {to:?}", thread.id);
 }
 
 /// What an account's tasks have: its words as they should be, and mappings got from others and

@@ -26,8 +26,8 @@ use core::{mem::offset_of, ops::BitOr};
 /// A fault goes to the handler in place of a pager that is deleted (`fault::no_handler`): so one
 /// that is Faulted or Sending is again.
 ///
-/// `State::may_become` has the same table. The fast paths write the states of both partners at once
-/// (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
+/// `debugger::check::change` has the same table. The fast paths write the states of both partners
+/// at once (fast.s): Ready to Receiving or Faulted, and Receiving or Faulted to Ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
@@ -45,21 +45,6 @@ pub enum State {
     Transferring = STATE_TRANSFERRING as u8,
     /// Its preempter has got a message and will answer.
     Preempted = STATE_PREEMPTED as u8,
-}
-
-impl State {
-    /// Whether a thread in this state may come into another one.
-    fn may_become(self, to: State) -> bool {
-        use State::*;
-        match to {
-            Inactive | Ready => true,
-            Receiving => matches!(self, Ready | Sending | Transferring),
-            Sending => matches!(self, Ready | Sending | Transferring | Faulted),
-            Faulted => matches!(self, Ready | Sending | Transferring | Faulted),
-            Preempted => matches!(self, Ready | Sending),
-            Transferring => !matches!(self, Inactive | Preempted),
-        }
-    }
 }
 
 newtype! {
@@ -298,8 +283,7 @@ impl Thread {
 
     /// It does something else from now on.
     pub fn change_state(&self, to: State) {
-        let checked = cfg!(debug_assertions) || crate::debugger::ON;
-        assert!(!checked || self.state().may_become(to), "{:?}: {:?} to {to:?}", self.id, self.state());
+        crate::debugger::check::change(self, to);
         self.state.set(to);
     }
 

@@ -519,27 +519,6 @@
     .endif
 .endm
 
-# In the debug build: stretches the time between the first look at a native thread's flags and the
-# lock, once, by as many TSC ticks as a test asked for (check.rs). Keeps rax rdx. Uses rbx
-# rcx rbp r15.
-.macro delay
-    mov r15, rax
-    mov rbp, rdx
-    xor ecx, ecx
-    xchg gs:[CPU_delay], rcx
-    rdtsc
-    shl rdx, 32
-    lea rbx, [rax + rdx]
-.Ldelay_\@: rdtsc
-    shl rdx, 32
-    or rax, rdx
-    sub rax, rbx
-    cmp rax, rcx
-    jb .Ldelay_\@
-    mov rax, r15
-    mov rdx, rbp
-.endm
-
 # Call: a send with a closed wait for the reply, to a partner in an open wait.
 # Live: rsp = caller's TCB, message registers. The lock is held.
 # `name`: the entry, whose labels are used. `clear`: registers are cleared before Rust is called.
@@ -778,7 +757,12 @@ symbol \name, 64
     .endif
     .if \locks
     .if {CHECKED}
-    delay
+    # Stretches the time between the first look at the flags and the lock, once (check.rs).
+    xor ecx, ecx
+    xchg gs:[CPU_delay], rcx
+    lea r11, [rip + .Ldelayed_\name]
+    jmp wait_for_ticks
+.Ldelayed_\name:
     .endif
     .if \supervisor
     take_lock \locks, rsp, .Lfinds_lock_taken_\name
