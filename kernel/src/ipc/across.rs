@@ -74,5 +74,5 @@ pub fn wait(cpu: &Cpu) -> bool {
 /// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
 /// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
-    !thread.has_others(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED)
+    thread.flags.get().without(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED) == Flags::NONE
 }

@@ -276,7 +276,10 @@ pub fn proceed(active_partner: Ref<Thread>) {
 
 /// Runs the copy loop, and finishes the transfer unless it was preempted. Returns as `begin`.
 fn run(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Option<Result<(), Error>> {
-    let result = match copy_loop(sender, receiver, active_partner) {
+    let tag = sender.transfer.tag.get();
+    let strings = |()| if tag.strings() > 0 { pass_strings(sender, receiver, active_partner) } else { Ok(()) };
+    // First the map items, then the strings. Each resumes at the stored progress.
+    let result = match pass_maps(sender, receiver, tag).and_then(strings) {
         Err(Stop::Restart) => return None,
         Err(Stop::Failed(error)) => Err(error),
         // An interrupt at a preemption point may have ended the faulter's wait: a fault in a
@@ -288,16 +291,6 @@ fn run(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) 
     };
     finish(sender, receiver, result);
     Some(result)
-}
-
-/// Transfers what is left: first the map items, then the strings. Resumes at the stored progress.
-fn copy_loop(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
-    let tag = sender.transfer.tag.get();
-    pass_maps(sender, receiver, tag)?;
-    if tag.strings() > 0 {
-        pass_strings(sender, receiver, active_partner)?;
-    }
-    Ok(())
 }
 
 /// Maps the sender's map items, and writes what arrived to the receiver's UTCB. In a pager's reply,

@@ -1100,7 +1100,9 @@ impl Mapping {
             return Ok((0, done + (memory.start - target.raw())));
         }
         let rest = ((1 << self.place.log2) - done).min(memory.end - target.raw());
-        let level = fitting_level(&leaf, source, target, rest);
+        // The largest level at which a piece of the leaf can be entered there.
+        let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
+        let level = (1..=leaf.level).rev().find(fits).unwrap_or(0);
         if level == 0 && rest > PAGE_SIZE && !self.grant {
             let (rights, pages) = map_row(&leaf, source, self.to, target, self.item, rest);
             if pages > 0 {
@@ -1179,12 +1181,6 @@ impl Mapping {
         revoke(node, true, work)?;
         Ok(None)
     }
-}
-
-/// The largest level at which a piece of `leaf` can be entered at `target`.
-fn fitting_level(leaf: &Leaf, source: VirtAddr, target: VirtAddr, rest: u64) -> u8 {
-    let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
-    (1..=leaf.level).rev().find(fits).unwrap_or(0)
 }
 
 /// The leaf to map from; sigma0's space is filled from physical memory on demand.

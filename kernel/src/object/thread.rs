@@ -302,11 +302,6 @@ impl Thread {
         self.has_entry() && self.frame().ip.get() >> HALF_SHIFT == 0 && !self.has(Flags::TRANSFER)
     }
 
-    /// Whether a flag is set that is none of these.
-    pub fn has_others(&self, flags: Flags) -> bool {
-        self.flags.get().without(flags) != Flags::NONE
-    }
-
     /// Sets flags.
     pub fn set(&self, flags: Flags) {
         self.flags.set(self.flags.get() | flags);
