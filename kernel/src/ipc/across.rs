@@ -6,7 +6,7 @@
 //! CPU locks. Until "Commit" it only checks, so that the slow path can begin again.
 
 use crate::object::{clan, thread::*};
-use crate::{arch::cpu, arch::cpu::Cpu, base::abi::*, base::*, ipc::ipc, percpu::lock, sched};
+use crate::{arch::cpu, arch::cpu::Cpu, base::abi::*, base::*, ipc::ipc, sched};
 
 /// Serves the system call of the current thread, if it is such a message; then the caller calls
 /// `leave::leave`. Returns false, with nothing changed, if it is any other call, or if the other
@@ -29,8 +29,7 @@ pub fn send(cpu: &Cpu) -> bool {
     // No thread is deleted or migrated while this CPU's lock is held: both need all locks.
     let receives = |partner: &Ref<Thread>| clan::is_same_clan(caller.task, partner.task);
     let Some(partner) = find(to).filter(|to| to.cpu.get() != cpu.index && receives(to)) else { return false };
-    let home = cpu::of(partner);
-    lock::with_another(home, || {
+    cpu::of(partner).lock.with(|| {
         if !is_plain(partner) || !ipc::accepts(partner, caller.id) {
             return false;
         }

@@ -13,7 +13,7 @@
 //! an IPI: the target CPU enters the kernel, writes that state back to memory, and resumes
 //! spinning.
 //!
-//! Deadlocks: a CPU waits for a lock only while it holds none. `with_another` and `ordered` hold
+//! Deadlocks: a CPU waits for a lock only while it holds none. `Lock::with` and `ordered` hold
 //! one, and do not wait. The CPU that has `ORDERING_LOCK` holds some; there is only one such CPU,
 //! and it takes the locks in the order of the CPUs' numbers.
 //!
@@ -72,6 +72,20 @@ impl Lock {
         }
     }
 
+    /// Runs `serve` with the lock held, too. The current CPU holds its own lock only.
+    ///
+    /// Returns what `serve` returns, or false, without running it, if the lock is held: to wait for
+    /// it with a lock held could deadlock. The caller then takes the slow path.
+    #[inline]
+    pub fn with(&self, serve: impl FnOnce() -> bool) -> bool {
+        if !self.try_take() {
+            return false;
+        }
+        let served = serve();
+        self.release();
+        served
+    }
+
     /// Returns true if the lock, which was in the state `found` and is held now, was with a pair:
     /// then the current CPU has it, and the direct calls of the lock's CPU end.
     #[cold]
@@ -123,33 +137,15 @@ pub fn enter(cpu: &Cpu) {
     cpu.lock.take(cpu);
 }
 
-/// Runs `serve` with the lock of `other` held, too. The current CPU holds its own lock only.
-///
-/// Returns what `serve` returns, or false, without running it, if the lock of `other` is held: to
-/// wait for it with a lock held could deadlock. The caller then takes the slow path.
-pub fn with_another(other: &Cpu, serve: impl FnOnce() -> bool) -> bool {
-    if !other.lock.try_take() {
-        return false;
-    }
-    let served = serve();
-    other.lock.release();
-    served
-}
-
 /// Runs `serve` while no other CPU has all locks, or gets them. The current CPU holds its own lock
 /// only: other CPUs run fast paths meanwhile, and use page tables. So `serve` may change what only
 /// slow paths look at, as mappings, and may fill empty entries of tables, but not change others:
 /// that needs `write_back`. Interrupts stay off.
 ///
-/// Returns what `serve` returns, or false, without running it, as `with_another`.
+/// Returns what `serve` returns, or false, without running it, as `Lock::with`.
 #[inline]
 pub fn ordered(serve: impl FnOnce() -> bool) -> bool {
-    if !ORDERING_LOCK.try_take() {
-        return false;
-    }
-    let served = serve();
-    ORDERING_LOCK.release();
-    served
+    ORDERING_LOCK.with(serve)
 }
 
 /// Takes the locks of all CPUs. The current CPU holds its own lock only, and releases it meanwhile:
