@@ -228,11 +228,7 @@
     .if \clear
     clear ecx, edx
     .endif
-    .if \locks
-    call_rust {map_item_ordered}, \clear, .Lsaved_slow_\name
-    .else
-    call_rust {map_item}, \clear, .Lsaved_slow_\name
-    .endif
+    call_rust {map_item}, {map_item_ordered}, \locks, \clear, .Lsaved_slow_\name
     load rsp, rdi, rsi, r8, r9, r10, r12, r13, r14
     mov rbp, [rsp + THREAD_id]
     jmp \back
@@ -443,16 +439,21 @@
     .endif
 .endm
 
-# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx, rcx. `clear`: clears
-# the other registers first, as the slow path does. The function returns false if it refuses. All
-# of the user's registers are saved. Keeps rsp rbx, and uses all others.
-.macro call_rust function, clear, refused
+# Calls a Rust function on the kernel stack, with arguments in rdi, rsi, rdx, rcx: on a
+# multiprocessor (`locks`) `ordered`. `clear`: clears the other registers first, as the slow path
+# does. The function returns false if it refuses. All of the user's registers are saved. Keeps rsp
+# rbx, and uses all others.
+.macro call_rust function, ordered, locks, clear, refused
     mov rbp, rsp
     mov rsp, gs:[CPU_stack]
     .if \clear
     clear eax, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d
     .endif
+    .if \locks
+    call \ordered
+    .else
     call \function
+    .endif
     mov rsp, rbp
     test al, al
     jz \refused
@@ -687,11 +688,7 @@
     mov rdi, [rsp + THREAD_task]
     mov rsi, [rbx + THREAD_task]
     mov rdx, [rsp + THREAD_utcb]
-    .if \locks
-    call_rust {map_answer_ordered}, \clear, .Lsaved_slow_\name
-    .else
-    call_rust {map_answer}, \clear, .Lsaved_slow_\name
-    .endif
+    call_rust {map_answer}, {map_answer_ordered}, \locks, \clear, .Lsaved_slow_\name
     mov rbp, [rbx + THREAD_frame]
     read_frame .Lsaved_slow_\name
     # POINT OF NO RETURN: nothing below can fail.
