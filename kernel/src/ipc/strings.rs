@@ -27,17 +27,6 @@ object! {
     }
 }
 
-/// What a transfer has to do next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// Copy `size` bytes, which lie in one page on either side; then `moved`.
-    Copy { from: VirtAddr, to: VirtAddr, size: u64 },
-    /// The buffers are too small.
-    Cut,
-    /// Nothing is left.
-    Done,
-}
-
 fn size(item: StringItem) -> u64 {
     item.length & !STRING_CONTINUES
 }
@@ -117,12 +106,12 @@ impl StringItems {
     }
 }
 
-/// The next step of a transfer from `strings`, a whole list, to `buffers`. The same until `moved`.
-pub fn next(strings: &StringItems, buffers: &StringItems) -> Step {
+/// What a transfer from `strings`, a whole list, to `buffers` copies next: from where to where, and
+/// how many bytes, which lie in one page on either side. The same until `moved`. `None`: nothing is
+/// left. Error: MessageCut, if the buffers are too small.
+pub fn next(strings: &StringItems, buffers: &StringItems) -> Result<Option<(VirtAddr, VirtAddr, u64)>, Error> {
     while let Some((string, left)) = strings.present() {
-        if !buffers.begin() {
-            return Step::Cut;
-        }
+        Error::MessageCut.when(!buffers.begin())?;
         if left == 0 {
             strings.next_item();
             if !continues(string) {
@@ -135,15 +124,15 @@ pub fn next(strings: &StringItems, buffers: &StringItems) -> Step {
                 buffers.next_item();
                 continue;
             }
-            None | Some((_, 0)) => return Step::Cut,
+            None | Some((_, 0)) => return Err(Error::MessageCut),
             Some(part) => part,
         };
         let from = VirtAddr::new(string.address + strings.done.get() as u64);
         let to = VirtAddr::new(buffer.address + buffers.done.get() as u64);
         let in_page = PAGE_SIZE - from.offset_in(PAGE_SIZE).max(to.offset_in(PAGE_SIZE));
-        return Step::Copy { from, to, size: left.min(room).min(in_page) };
+        return Ok(Some((from, to, left.min(room).min(in_page))));
     }
-    Step::Done
+    Ok(None)
 }
 
 /// Notes that `size` bytes of the present step were copied.

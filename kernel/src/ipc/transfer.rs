@@ -43,7 +43,7 @@
 //! | `Stop::Restart` | as before: the active partner stays Ready, and `leave::leave` calls `proceed` | | the same |
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
-use crate::ipc::{fault, fault::code, ipc, strings, strings::Step, strings::StringItems};
+use crate::ipc::{fault, fault::code, ipc, strings, strings::StringItems};
 use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::abi::*, base::*, object::thread::*, object::Task, percpu::lock, percpu::preempt::poll, sched};
 
@@ -370,12 +370,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
 /// step. Pages are looked up again in each step, because mappings may change at a preemption point.
 fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thread>) -> Result<(), Stop> {
     let (parts, buffers) = (&sender.transfer.parts, &receiver.transfer.parts);
-    loop {
-        let (from, to, size) = match strings::next(parts, buffers) {
-            Step::Copy { from, to, size } => (from, to, size),
-            Step::Cut => return Err(Error::MessageCut.into()),
-            Step::Done => return Ok(()),
-        };
+    while let Some((from, to, size)) = strings::next(parts, buffers)? {
         let place = |owner: Ref<Thread>, other, address, write| {
             let missing = |present| page_missing(owner, other, active_partner, (address, write, present));
             space::access(owner.task, address, write).map_err(missing)
@@ -385,6 +380,7 @@ fn pass_strings(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<
         strings::moved(parts, buffers, size);
         Stop::Restart.when(poll())?;
     }
+    Ok(())
 }
 
 /// Handles a page of a string that is missing, or read-only, in `owner`'s space: `owner` sends a
