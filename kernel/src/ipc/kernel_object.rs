@@ -200,11 +200,8 @@ fn claim_timer(caller: Ref<Thread>) -> Result<Answer, Error> {
     let task = caller.task;
     if task.timers.get() == PoolPage::NONE {
         let page = POOL.take_zeroed(task.account, Kind::Part)?;
-        for number in 0..TIMERS {
-            let timer = KernelObject::new(Id(ID_TIMER + number));
-            // SAFETY: inside the page, which is ours alone.
-            unsafe { POOL.address(page).cast::<KernelObject>().add(number as usize).write(timer) };
-        }
+        // SAFETY: they fit into the page, which is ours alone.
+        unsafe { POOL.address(page).cast::<[KernelObject; TIMERS as usize]>().write(sources(ID_TIMER)) };
         task.timers.set(page);
     }
     let free = timers(task).into_iter().flatten().find(|timer| timer.attached.get().is_none());

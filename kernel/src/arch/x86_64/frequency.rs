@@ -62,11 +62,8 @@ pub fn of_khz(khz: u32) -> Option<u64> {
 pub fn of_kvm_clock(multiplier: u32, shift: i8) -> Option<u64> {
     let hz = ((NS_PER_S as u128) << 32).checked_div(multiplier as u128)?;
     let distance = shift.unsigned_abs() as u32;
-    match distance {
-        0..32 if shift < 0 => plausible(hz << distance),
-        0..32 => plausible(hz >> distance),
-        _ => None,
-    }
+    let scaled = (distance < 32).then(|| if shift < 0 { hz << distance } else { hz >> distance });
+    scaled.and_then(plausible)
 }
 
 /// The frequency of an HPET, of whose period there are so many femtoseconds; `None` outside of what

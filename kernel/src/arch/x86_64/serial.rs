@@ -38,12 +38,11 @@ pub fn fall_back() {
 /// Writes a byte.
 pub fn put(byte: u8) {
     let port = PORT.get();
-    if port == 0 {
-        return;
-    }
-    // SAFETY: the console's port.
-    unsafe {
-        let _ = (0..PATIENCE).find(|_| inb(port + 5) & STATUS_READY != 0);
-        outb(port, byte);
+    if port != 0 {
+        // SAFETY: the console's port.
+        unsafe {
+            let _ = (0..PATIENCE).find(|_| inb(port + 5) & STATUS_READY != 0);
+            outb(port, byte);
+        }
     }
 }
