@@ -2,11 +2,9 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::{acpi, apic, boot::smp, clock, cpu, cpuid, cpuid::Feature, direct, entry, fpu};
-use crate::arch::{multiboot::Information, multiboot::Module, paging, print::log, reference, screen, serial};
+use crate::arch::{acpi::number, boot::smp, cpuid::Feature, multiboot::Information, multiboot::Module, print::log, *};
 use crate::base::{abi::*, facts::Word, facts::*, *};
 use crate::{object::kip::INFO, object::*, sched, sys::lthreads, sys::tasks};
-use keel_abi::acpi::number;
 
 /// Where sigma0 lies: its image and memory, as much as a large page.
 const SIGMA0_IMAGE: Range = Range::new(0x20_0000, 0x40_0000);
@@ -186,23 +184,20 @@ fn fill_regions(info: &mut Info, loader: &Information, free: &Memory, forbidden:
 }
 
 fn fill_modules(info: &mut Info, loader: &Information) {
-    let strings = core::mem::offset_of!(Info, strings) as u64;
-    let capacity = size_of_val(&info.strings);
-    let mut used = 0;
+    let (capacity, mut used) = (size_of_val(&info.strings), 0);
     // A text that does not fit is cut; the last byte stays zero.
-    let mut place = |text: &[u8], target: &mut [u64]| -> u64 {
-        let length = text.len().min((capacity - 1).saturating_sub(used));
+    let mut place = |text: &[u8]| -> u64 {
         let begin = used;
-        for (number, byte) in text[..length].iter().enumerate() {
-            target[(used + number) / 8] |= (*byte as u64) << ((used + number) % 8 * 8);
+        used = (used + text.len() + 1).min(capacity - 1);
+        for (at, byte) in (begin..capacity - 1).zip(text) {
+            info.strings[at / 8] |= (*byte as u64) << (at % 8 * 8);
         }
-        used = (used + length + 1).min(capacity - 1);
-        strings + begin as u64
+        (core::mem::offset_of!(Info, strings) + begin) as u64
     };
-    info.command_line = place(loader.command_line, &mut info.strings);
+    info.command_line = place(loader.command_line);
     info.module_count = loader.modules.len() as u64;
     for (module, entry) in loader.modules.iter().zip(info.modules.chunks_exact_mut(3)) {
-        let text = place(module.text, &mut info.strings);
+        let text = place(module.text);
         entry.copy_from_slice(&[module.range.start, module.range.end, text]);
     }
 }

@@ -4,7 +4,6 @@
 //! boot.rs sets all of it before the first thread runs; from then on it is only read.
 
 use crate::base::{abi::*, *};
-use core::cell::OnceCell;
 
 /// First byte of the kernel's image.
 pub const KERNEL_START: u64 = 0x10_0000;
@@ -25,7 +24,7 @@ pub(crate) struct Facts {
     pub(crate) users: Memory,
 }
 
-pub(crate) static FACTS: Global<OnceCell<Facts>> = Global::new(OnceCell::new());
+pub(crate) static FACTS: Global<core::cell::OnceCell<Facts>> = Global::new(core::cell::OnceCell::new());
 
 /// How far the direct map reaches.
 pub static MAPPED_END: Global<Cell<u64>> = Global::new(Cell::new(BOOT_MAPPED));

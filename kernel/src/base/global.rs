@@ -5,8 +5,6 @@
 //! changes it, and code under a single processor's lock at most reads it. Interrupts are off except
 //! in the two marked windows of entry.s, in which no reference into a global is in use.
 
-use core::ops::Deref;
-
 /// A static of the kernel.
 pub struct Global<T>(T);
 
@@ -20,7 +18,7 @@ impl<T> Global<T> {
     }
 }
 
-impl<T> Deref for Global<T> {
+impl<T> core::ops::Deref for Global<T> {
     type Target = T;
 
     fn deref(&self) -> &T {

@@ -2,14 +2,12 @@
 //! A mask behind the tests of users' indices: a processor that guesses beyond the test does not get
 //! past it, and the compiler, which knows the test, cannot leave it out.
 
-use core::arch::asm;
-
 /// An index that was tested to be below `LIMIT`, a power of two.
 #[inline(always)]
 pub fn nospec<const LIMIT: usize>(mut index: usize) -> usize {
     const { assert!(LIMIT.is_power_of_two()) };
     // SAFETY: arithmetic only.
-    unsafe { asm!("and {:e}, {}", inout(reg) index, const LIMIT - 1, options(pure, nomem, nostack)) };
+    unsafe { core::arch::asm!("and {:e}, {}", inout(reg) index, const LIMIT - 1, options(pure, nomem, nostack)) };
     index
 }
 

@@ -4,7 +4,9 @@
 //! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use crate::{arch::cpu, arch::direct, base::abi::*, base::facts::Memory, base::*};
-use keel_abi::{acpi, acpi::number, acpi::sums_to_zero, list::List};
+/// The reader of firmware's numbers, for the loader's too.
+pub use keel_abi::acpi::number;
+use keel_abi::{acpi, acpi::sums_to_zero, list::List};
 
 /// The I/O APIC where no table says otherwise.
 const IO_APIC_DEFAULT: IoApic = IoApic { address: 0xfec0_0000, base: 0 };

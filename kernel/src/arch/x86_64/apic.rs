@@ -9,7 +9,6 @@
 use super::{acpi, acpi::Madt, clock, cpu, cpuid, cpuid::Feature, direct, paging, tables::VECTOR_INT80};
 use super::{frequency, frequency::Reference, print::log, regs::*, x2apic::*};
 use crate::base::{abi::*, facts::Memory, facts::Word, *};
-use core::arch::asm;
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u64 = 0xf0;
@@ -232,7 +231,7 @@ fn command(target: u32, command: u32) {
         // SAFETY: the register in x2APIC mode. Writing it orders nothing: what was stored before
         // must be seen by whom it interrupts (Intel SDM volume 3, 11.12.3).
         unsafe {
-            asm!("mfence", "lfence", options(nostack, preserves_flags));
+            core::arch::asm!("mfence", "lfence", options(nostack, preserves_flags));
             wrmsr(x2(local::COMMAND), (target as u64) << 32 | command as u64);
         }
         return;

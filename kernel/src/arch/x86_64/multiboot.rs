@@ -3,8 +3,7 @@
 //! addresses, by version 2 (Multiboot2 Specification 2.0) tags. It is believed, but read within
 //! bounds.
 
-use crate::{arch::acpi::bytes, base::abi::*, base::facts::limit, base::facts::Memory};
-use keel_abi::{acpi::number, list::List};
+use crate::{arch::acpi::bytes, arch::acpi::number, base::abi::*, base::facts::limit, base::facts::Memory};
 
 /// Magic numbers that the loader passes, of version 1 and of version 2.
 const LOADER_MAGIC: [u32; 2] = [0x2bad_b002, 0x36d7_6289];
@@ -22,7 +21,7 @@ pub struct Information {
     /// The kernel's command line.
     pub command_line: &'static [u8],
     /// The modules in order.
-    pub modules: List<Module, { KIP_MODULES as usize }>,
+    pub modules: keel_abi::list::List<Module, { KIP_MODULES as usize }>,
     /// RAM that may be used.
     pub ram: Memory,
     /// What else the memory map tells of.

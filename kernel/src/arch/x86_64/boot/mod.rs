@@ -5,9 +5,8 @@
 pub mod smp;
 
 use crate::arch::{cpu, cpuid, cpuid::Feature, paging, regs::*};
-use core::arch::global_asm;
 
-global_asm!(
+core::arch::global_asm!(
     include_str!("start.s"),
     TABLE = const paging::PRESENT | paging::WRITE,
     BIG_PAGE = const paging::PRESENT | paging::WRITE | paging::LARGE | paging::ACCESSED | paging::DIRTY,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starts the processors: the one that boots, and the others one by one.
 
-use crate::arch::{apic, boot::enable_features, clock, cpu, cpu::Cpu, cpu::Processor, direct, entry, fpu};
-use crate::arch::{multiboot::Information, paging, print::log, tables};
+use crate::arch::{boot::enable_features, cpu::Cpu, cpu::Processor, multiboot::Information, print::log, *};
 use crate::{base::abi::*, base::*, percpu::lock};
 use core::{hint::spin_loop, sync::atomic::AtomicBool, sync::atomic::Ordering};
 
