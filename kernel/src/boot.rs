@@ -135,9 +135,8 @@ fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
 
 /// What nobody may have: this, and the interrupt controllers.
 fn forbid(ranges: [Range; 3]) -> Memory {
-    let devices = apic::register_pages();
     let mut forbidden = Memory::default();
-    for range in ranges.into_iter().chain(devices) {
+    for range in ranges.into_iter().chain(apic::register_pages()) {
         forbidden.insert(range).expect("there is room for these");
     }
     forbidden

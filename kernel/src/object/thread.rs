@@ -340,11 +340,6 @@ impl Thread {
         unsafe { &*self.frame.get().cast::<SharedFrame>() }
     }
 
-    /// Address of the frame.
-    pub fn frame_address(&self) -> u64 {
-        self.frame.get() as u64
-    }
-
     /// The UTCB; `None` for an alien thread.
     pub fn utcb(&self) -> Option<&SharedUtcb> {
         // SAFETY: a page of the kernel area that lives as long as the thread; words allow the

@@ -36,7 +36,7 @@ pub fn timer_interrupt() {
 /// if that is not so.
 pub fn go_on(cpu: &Cpu) -> Option<u64> {
     let thread = cpu.current.get().filter(|thread| sched::goes_on(cpu, *thread))?;
-    switch::load(cpu, thread).then(|| thread.frame_address())
+    switch::load(cpu, thread).then(|| thread.frame.get() as u64)
 }
 
 /// Ends a slow path, or a path under this CPU's lock alone: chooses a thread, does its exit work,
@@ -56,7 +56,7 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         let work = thread.has(Flags::WORK);
         if !work && switch::load(cpu, thread) {
             sched::set_preemption_threshold(cpu);
-            return thread.frame_address();
+            return thread.frame.get() as u64;
         }
         if !cpu.has_all_locks.get() {
             // Exit work and faults need all locks. Taking them releases this CPU's lock, so choose

@@ -60,7 +60,7 @@ pub fn frame_at(chief: Ref<Task>, index: u64) -> Result<BoundFrame, Error> {
 pub fn has_frame(thread: Ref<Thread>, chief: Ref<Task>, index: u64) -> bool {
     thread.frame_index.get() as u64 == index
         && frame_page(chief, index)
-            .is_some_and(|page| POOL.address(page) as u64 == thread.frame_address() & !(PAGE_SIZE - 1))
+            .is_some_and(|page| POOL.address(page) as u64 == thread.frame.get() as u64 & !(PAGE_SIZE - 1))
 }
 
 /// Binds a frame to an alien thread in place of the one that it has; `None` leaves it without.

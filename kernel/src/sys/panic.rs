@@ -2,7 +2,7 @@
 //! The kernel's last words: only a bug of the kernel itself leads here. Nothing that it relies on
 //! may be the user's: gs may be, and is not used before `cpu::recover`.
 
-use crate::arch::{cpu, cpu::Cpu, print::log, regs, screen, serial, OFFSET};
+use crate::arch::{cpu, print::log, regs, screen, serial, OFFSET};
 use crate::{base::facts, base::facts::Word, base::facts::KERNEL_START, percpu::lock};
 use core::{panic::PanicInfo, sync::atomic::AtomicU32, sync::atomic::Ordering};
 use keel_abi::panic::{DEBUG_EXIT_PORT, SHUTDOWN_KERNEL_PANIC};
@@ -35,22 +35,18 @@ fn panic(info: &PanicInfo) -> ! {
     }
     log!("PANIC: {info}");
     if around == 0 {
-        describe(cpu);
+        if let Some(thread) = cpu.and_then(|cpu| cpu.current.get()) {
+            log!("running {:?}", thread.id);
+            for (number, words) in thread.frame().words().chunks_exact(2).enumerate() {
+                log!("frame[{}] = {:#x} {:#x}", 2 * number, words[0].get(), words[1].get());
+            }
+        }
+        log!("cr2 {:#x} cr3 {:#x}", regs::read_cr2(), regs::read_cr3());
+        backtrace();
     }
     nested.store(0, Ordering::Relaxed);
     crate::debugger::panicked();
     end()
-}
-
-fn describe(cpu: Option<&Cpu>) {
-    if let Some(thread) = cpu.and_then(|cpu| cpu.current.get()) {
-        log!("running {:?}", thread.id);
-        for (number, words) in thread.frame().words().chunks_exact(2).enumerate() {
-            log!("frame[{}] = {:#x} {:#x}", 2 * number, words[0].get(), words[1].get());
-        }
-    }
-    log!("cr2 {:#x} cr3 {:#x}", regs::read_cr2(), regs::read_cr3());
-    backtrace();
 }
 
 /// The words on the stack that are addresses in the kernel's text: no frame pointers are kept.

@@ -127,9 +127,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
                 madt.add_processor(number(entry, 4, 4)? as u32);
             }
             IO_APIC if length >= 12 => {
-                let new = IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 };
                 // More than can be used are left alone.
-                let _ = madt.io_apics.push(new);
+                let _ = madt.io_apics.push(IoApic { address: number(entry, 4, 4)?, base: number(entry, 8, 4)? as u32 });
             }
             OVERRIDE if length >= 10 && (entry[3] as usize) < ISA_IRQS => {
                 let pin = number(entry, 4, 4)?.min(u8::MAX as u64) as u8;
