@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A list of bounded length in an array, without a heap; a full list returns an error.
 
-use core::ops::{Deref, DerefMut};
+use core::ops::{Deref, DerefMut, Range};
 
 /// A list of at most `N` items; it dereferences to a slice.
 #[derive(Clone, Copy, Debug)]
@@ -22,17 +22,7 @@ impl<T: Copy, const N: usize> List<T, N> {
 
     /// Appends `item`; `Full` if there is no room.
     pub fn push(&mut self, item: T) -> Result<(), Full> {
-        self.insert(self.used, item)
-    }
-
-    /// Inserts `item` before the item at `index` (at most the length); `Full` if there is no room.
-    pub fn insert(&mut self, index: usize, item: T) -> Result<(), Full> {
-        assert!(index <= self.used);
-        if self.used == N {
-            return Err(Full);
-        }
-        self.items.copy_within(index..self.used, index + 1);
-        self.items[index] = item;
+        *self.items.get_mut(self.used).ok_or(Full)? = item;
         self.used += 1;
         Ok(())
     }
@@ -42,6 +32,19 @@ impl<T: Copy, const N: usize> List<T, N> {
         assert!(from <= to && to <= self.used);
         self.items.copy_within(to..self.used, from);
         self.used -= to - from;
+    }
+
+    /// Puts `items` in the place of the items in `old`; `Full` if there is no room, and the list is
+    /// unchanged.
+    pub fn replace(&mut self, old: Range<usize>, items: &[T]) -> Result<(), Full> {
+        let (end, used) = (old.start + items.len(), self.used - old.len() + items.len());
+        if used > N {
+            return Err(Full);
+        }
+        self.items.copy_within(old.end..self.used, end);
+        self.items[old.start..end].copy_from_slice(items);
+        self.used = used;
+        Ok(())
     }
 }
 
@@ -75,10 +78,12 @@ mod tests {
         for item in [1, 2, 4] {
             list.push(item).unwrap();
         }
-        list.insert(2, 3).unwrap();
-        assert_eq!(list.push(5), Err(Full));
+        list.replace(2..2, &[3]).unwrap();
+        assert_eq!((list.push(5), list.replace(3..4, &[5, 6])), (Err(Full), Err(Full)));
         assert_eq!(&list[..], &[1, 2, 3, 4]);
         list.remove(1, 3);
         assert_eq!(&list[..], &[1, 4]);
+        list.replace(0..1, &[5, 6, 7]).unwrap();
+        assert_eq!(&list[..], &[5, 6, 7, 4]);
     }
 }

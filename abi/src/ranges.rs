@@ -85,13 +85,9 @@ impl<const N: usize> Ranges<N> {
         }
         let first = self.list.partition_point(|r| r.end < range.start);
         let last = self.list.partition_point(|r| r.start <= range.end);
-        if first == last {
-            return self.list.insert(first, range);
-        }
-        let merged = Range::new(range.start.min(self.list[first].start), range.end.max(self.list[last - 1].end));
-        self.list[first] = merged;
-        self.list.remove(first + 1, last);
-        Ok(())
+        let around = |all: Range, r: &Range| Range::new(all.start.min(r.start), all.end.max(r.end));
+        let merged = self.list[first..last].iter().fold(range, around);
+        self.list.replace(first..last, &[merged])
     }
 
     /// Removes `range`; `Full` if this splits a range and there is no room, and the set is
@@ -102,19 +98,9 @@ impl<const N: usize> Ranges<N> {
         if range.is_empty() || first >= last {
             return Ok(());
         }
-        let before = Range::new(self.list[first].start, range.start);
-        let after = Range::new(range.end, self.list[last - 1].end);
-        let split = first + 1 == last && !before.is_empty() && !after.is_empty();
-        if split && self.list.len() == N {
-            return Err(Full);
-        }
-        self.list.remove(first, last);
-        for rest in [after, before] {
-            if !rest.is_empty() {
-                self.list.insert(first, rest)?;
-            }
-        }
-        Ok(())
+        let rest = [Range::new(self.list[first].start, range.start), Range::new(range.end, self.list[last - 1].end)];
+        let some = rest[0].is_empty() as usize..2 - rest[1].is_empty() as usize;
+        self.list.replace(first..last, &rest[some])
     }
 
     /// Returns the gaps between neighbours. To insert one needs no room.

@@ -19,7 +19,7 @@ impl<const N: usize> Deadlines<N> {
     /// Adds a sleeper. Of two with the same time, the first added is woken first.
     pub fn add(&mut self, time: u64, sleeper: Id) -> Result<(), Full> {
         let place = self.list.partition_point(|(other, _)| *other <= time);
-        self.list.insert(place, (time, sleeper))
+        self.list.replace(place..place, &[(time, sleeper)])
     }
 
     /// Removes and returns a sleeper whose time has come at `now`.

@@ -67,7 +67,7 @@ impl<const N: usize> Reserves<N> {
             return Err(Error::Denied);
         }
         let place = self.list.partition_point(|other| other.period >= period);
-        self.list.insert(place, new).map_err(|_| Error::NoMemory)
+        self.list.replace(place..place, &[new]).map_err(|_| Error::NoMemory)
     }
 
     /// The threads, lowest priority first.

@@ -95,7 +95,7 @@ pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
         let at = table.checked_add(index * PROGRAM_HEADER_BYTES as u64).ok_or(ElfError::Short)?;
         if let Some(segment) = segment(file, at as usize)? {
             let place = image.segments.partition_point(|s| s.virt.start < segment.virt.start);
-            image.segments.insert(place, segment).map_err(|_| ElfError::Segments)?;
+            image.segments.replace(place..place, &[segment]).map_err(|_| ElfError::Segments)?;
         }
     }
     check(&image)?;

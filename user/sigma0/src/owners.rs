@@ -54,18 +54,13 @@ impl<const N: usize> Owners<N> {
         if self.list.get(last).is_some_and(|o| o.owner == new.owner && o.range.start == new.range.end) {
             last += 1;
         }
-        if first == last {
-            let mine = self.list.iter().filter(|o| o.owner == new.owner).count();
-            if mine >= Self::SHARE {
-                return Err(Error::NoMemory);
-            }
-            return self.list.insert(first, new).map_err(|_| Error::NoMemory);
+        if first == last && self.list.iter().filter(|o| o.owner == new.owner).count() >= Self::SHARE {
+            return Err(Error::NoMemory);
         }
-        new.range.start = new.range.start.min(self.list[first].range.start);
-        new.range.end = new.range.end.max(self.list[last - 1].range.end);
-        self.list[first] = new;
-        self.list.remove(first + 1, last);
-        Ok(())
+        for old in &self.list[first..last] {
+            new.range = Range::new(new.range.start.min(old.range.start), new.range.end.max(old.range.end));
+        }
+        self.list.replace(first..last, &[new]).map_err(|_| Error::NoMemory)
     }
 
     /// The first owned range that overlaps `range`.
