@@ -12,8 +12,7 @@
 //! both calls.
 
 use crate::arch::{clock, cpu::cpu, switch::FLAGS_FIXED, switch::NO_CALL, tables};
-use crate::object::{clan, task, thread::*};
-use crate::{base::abi::*, base::*, ipc::fault, ipc::kernel_object, ipc::transfer, percpu::preempt, sched};
+use crate::{base::abi::*, base::*, ipc::*, object::clan, object::task, object::thread::*, percpu::preempt, sched};
 
 /// Every flag of the ipc call; others are refused.
 const KNOWN_FLAGS: u64 = CALL_MASK | IPC_SEND | IPC_RECEIVE | IPC_OPEN | IPC_NOTIFY | TO_THREADS | TIMEOUTS;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
-use crate::arch::cpuid::{self, Feature};
 use crate::object::{task::*, *};
-use crate::{base::abi::*, base::*, ipc::kernel_object, mm::io, mm::space, percpu::preempt, sys::lthreads};
+use crate::{arch::cpuid, arch::cpuid::Feature, base::abi::*, base::*, ipc::kernel_object, mm::*, percpu::preempt};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
@@ -86,7 +85,7 @@ pub unsafe fn delete_lthreads(top: Ref<Task>) {
     for task in with_clan(top) {
         for thread in task.each_lthread() {
             // SAFETY: the caller's contract; the loop finds the next one by its number.
-            unsafe { lthreads::delete(thread) };
+            unsafe { super::lthreads::delete(thread) };
             preempt::poll();
         }
     }
