@@ -10,7 +10,7 @@
 //! compose the same messages for page faults and alien threads' system calls.
 
 use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
-use crate::arch::{clock, cpu, print::log, switch};
+use crate::arch::{clock, compat, cpu, print::log, switch};
 use crate::ipc::{ipc, transfer};
 use crate::object::{task, thread::*};
 use crate::{base::*, mm::space, sched};
@@ -124,6 +124,7 @@ pub fn exception(thread: Ref<Thread>, vector: u64, error_code: u64, dr6: u64) {
 /// an explicit message to the handler, enters the program's own entry, or sends the system call.
 /// A native thread's are only sent.
 pub fn handlers_call(thread: Ref<Thread>) {
+    compat::give(thread);
     let (frame, calls) = (thread.frame(), thread.dispatch.get());
     let asked = frame.ax.get() & u32::MAX as u64;
     let alien = thread.has(Flags::ALIEN);
@@ -146,6 +147,7 @@ pub fn alien_call(thread: Ref<Thread>, gate: u64) {
 
 /// Sends the pending trigger (EX_TRIGGER) of a thread that is about to return to user mode.
 pub fn triggered(thread: Ref<Thread>) {
+    compat::give(thread);
     raise(thread, thread.handler.get(), (KIND_TRIGGER, 0), (0, 0));
 }
 

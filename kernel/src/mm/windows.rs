@@ -61,9 +61,10 @@ pub fn close(task: Ref<Task>) {
 }
 
 /// Shows in a task's window what the task has at an address of its own. False if that is nothing,
-/// or shown already.
+/// shown already, or beyond the window.
 pub fn show(task: Ref<Task>, address: VirtAddr) -> bool {
-    let Some(window) = task.window.get() else { return false };
+    let shows = |window: &Window| address.raw() < window.reach.size();
+    let Some(window) = task.window.get().filter(shows) else { return false };
     let (table, level) = walk(task, address, 0);
     let leaf = POOL.word(table, slot(address, level));
     let shown = match level {

@@ -83,6 +83,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     Error::Invalid.when(mask & EX_ALIEN != 0 || mask & EX_FRAME != 0 && (!thread.has(Flags::ALIEN) || !stopped))?;
     let (calls, alien) = (record.dispatch.get(), thread.has(Flags::ALIEN));
     let entry = calls == canonical(calls) && calls >= PAGE_SIZE && alien == (calls >> HALF_SHIFT == 0);
+    let entry = entry && (alien || !thread.has(Flags::SMALL));
     let known = calls <= DISPATCH_ON || entry;
     Error::Invalid.when(mask & EX_DISPATCH != 0 && !known)?;
     Error::Invalid

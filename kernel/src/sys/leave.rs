@@ -6,6 +6,7 @@
 //! held.
 
 use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch};
+use crate::sys::small;
 use crate::{base::*, ipc::fault, ipc::ipc, ipc::kernel_object, ipc::transfer, object::thread::*, percpu::lock, sched};
 
 /// Most deadlines that one timer interrupt serves, to bound its length. If more have expired, the
@@ -72,7 +73,7 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
         } else if thread.has(Flags::WORK) {
             exit_work(thread);
             lock::cond_resched(cpu);
-        } else {
+        } else if !small::leaves_window(thread) {
             fault::bad_frame(thread);
         }
     }

@@ -27,10 +27,12 @@ pub fn set_reach(caller: Ref<Thread>, thread: Ref<Thread>, word: u64, host: Id) 
     let (reach, task) = (Reach::of(word).ok_or(Error::Invalid)?, thread.task);
     Error::NotSupported.when(reach != Reach::NONE && !facts::has_word(Word::SmallUnsafe))?;
     Error::Denied.when(!caller.task.is_chief_of(task) || task.upper || task.supervisor)?;
+    Error::Invalid.when(thread.has_entry() && reach != Reach::NONE)?;
     if reach.is_window() {
         let host = if host == Id::NIL { caller.task } else { task::find(host).ok_or(Error::NoPartner)? };
         let idle = caller.task.is_chief_of(host) && host.lthreads.get() == 0;
-        Error::Denied.when(host.is_shown() || host != caller.task && !idle)?;
+        // A thread of the host finds the space as the member left it: its upper half, too.
+        Error::Denied.when(host.is_shown() || host.half() != task.half() || host != caller.task && !idle)?;
         windows::open(task, host, reach)?;
     }
     give_reach(thread, reach);
@@ -64,7 +66,11 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
 
 /// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.
 fn own_space(thread: Ref<Thread>) -> Reach {
-    if thread.has(Flags::ALIEN) { Reach::NONE } else { Reach::ALL }
+    if thread.has(Flags::ALIEN) {
+        Reach::NONE
+    } else {
+        Reach::ALL
+    }
 }
 
 /// A thread is deleted.
@@ -87,7 +93,7 @@ pub fn page_fault(thread: Ref<Thread>, linear: u64, error_code: u64) {
     let reach = thread.reach.get();
     let address = VirtAddr::new(linear.wrapping_sub(reach.base()));
     if reach.is_window() && address.raw() >= reach.size() {
-        change_reach(thread, own_space(thread));
+        leaves_window(thread);
     } else if !windows::show(thread.task, address) {
         fault::page_fault(thread, address, error_code);
     }
@@ -98,10 +104,17 @@ pub fn page_fault(thread: Ref<Thread>, linear: u64, error_code: u64) {
 /// turned, so that the other side of their base can be reached; otherwise the thread goes on in its
 /// own space, where a true exception comes again.
 pub fn goes_beyond(thread: Ref<Thread>, error_code: u64) -> bool {
-    let window = thread.reach.get().is_window();
-    if window && error_code == 0 && turn(thread) {
+    if thread.reach.get().is_window() && error_code == 0 && turn(thread) {
         cpu::cpu().loaded_changed();
-    } else if window {
+        return true;
+    }
+    leaves_window(thread)
+}
+
+/// A thread leaves its window, if it is in one: it goes on in its own space.
+pub fn leaves_window(thread: Ref<Thread>) -> bool {
+    let window = thread.reach.get().is_window();
+    if window {
         change_reach(thread, own_space(thread));
     }
     window

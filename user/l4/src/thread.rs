@@ -198,7 +198,7 @@ pub fn set_preempter(thread: Id, preempter: Id) -> Result<(), Failure> {
 /// in the tables of `host` (nil: the caller's task), `SMALL_ALL` or `SMALL_NONE`. Returns what it was
 /// before, perhaps with `SMALL_PROMOTED`.
 pub fn set_reach(thread: Id, reach: u64, host: Id) -> Result<u64, Failure> {
-    let words = [0, 0, 0, 0, reach, host.0];
+    let words = [0, 0, 0, host.0, reach, 0];
     let call = Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: SCHEDULE_SMALL, dx: 0, words };
     checked(call).map(|after| after.words[4])
 }

@@ -12,7 +12,7 @@
 //! So what is 64 bits wide is in the UTCB's words, whose first six SYSCALL does not use.
 
 use super::switch::NO_CALL;
-use crate::{base::abi::*, base::Ref, object::Thread};
+use crate::{base::abi::*, base::Ref, object::thread::Flags, object::Thread};
 
 /// The UTCB's words for a tag's label, and for the first word that has no register.
 pub const LABEL: usize = 0;
@@ -34,11 +34,13 @@ pub fn take(thread: Ref<Thread>) {
     more.for_each(|(register, word)| register.set(word.get()));
 }
 
-/// Puts the results of such a call where 32-bit code finds them.
+/// Puts the results of such a call, if that is not done yet, where 32-bit code finds them; whoever
+/// gets a frame finds there what the program has.
 #[cold]
 pub fn give(thread: Ref<Thread>) {
     let frame = thread.frame();
-    let Some(utcb) = thread.utcb() else { return };
+    let due = thread.has(Flags::SMALL) && frame.orig_ax.get() != NO_CALL;
+    let Some(utcb) = thread.utcb().filter(|_| due) else { return };
     frame.bx.set(frame.si.get());
     utcb.words[LABEL].set(frame.si.get() >> TAG_LABEL_SHIFT);
     frame.si.set(frame.di.get() >> u32::BITS);

@@ -68,14 +68,17 @@ fn leave_to_32_bits(cpu: &Cpu, ip: u64) {
     cpu.exit_sysret.set(0);
 }
 
-/// `load` of a thread that only runs 32-bit code, whatever its frame says: true.
+/// `load` of a thread that only runs 32-bit code, whatever its frame says. False if its ip is beyond
+/// its segments: IRET would fault.
 pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
+    compat::give(thread);
     let frame = thread.frame();
-    if !thread.has(Flags::ALIEN) && frame.orig_ax.get() != NO_CALL {
-        compat::give(thread);
+    let ip = frame.ip.get() & u32::MAX as u64;
+    if ip >= thread.reach.get().size() {
+        return false;
     }
-    leave_to_32_bits(cpu, frame.ip.get());
+    leave_to_32_bits(cpu, ip);
     cpu.exit_flags.set(frame.flags.get() & FLAGS_USER | FLAGS_FIXED);
     cpu.exit_sp.set(frame.sp.get());
     true

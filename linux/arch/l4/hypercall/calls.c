@@ -245,6 +245,14 @@ unsigned long keel_schedule(unsigned long thread, unsigned long priority, unsign
 	return keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
 }
 
+/* Puts a thread of a process into a window of the server's tables. Returns the status. */
+unsigned long keel_set_reach(unsigned long thread, unsigned long reach)
+{
+	unsigned long registers[8] = { thread, KEEL_SCHEDULE_SMALL, [7] = reach };
+
+	return keel_syscall(KEEL_CALL_THREAD_SCHEDULE, registers);
+}
+
 /*
  * Returns true if an lthread of the server's task waits for a message of anybody, or just gets one
  * in pieces: with its own reply it is ready.

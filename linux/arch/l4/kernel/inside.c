@@ -51,7 +51,8 @@ asmlinkage void ukl_bypass_work(void);
 /* Returns an error if no program can begin in the server now, or 0. */
 int l4_inside_refuses(void)
 {
-	if (!boot_cpu_has(X86_FEATURE_FSGSBASE) || !boot_cpu_has(X86_FEATURE_XSAVE))
+	if (!boot_cpu_has(X86_FEATURE_FSGSBASE) || !boot_cpu_has(X86_FEATURE_XSAVE) ||
+	    l4_small_is_on())
 		return -EOPNOTSUPP;
 	return READ_ONCE(l4_inside_mm) ? -EBUSY : 0;
 }
@@ -63,7 +64,8 @@ int l4_inside_refuses(void)
 const char *l4_inside_begin(struct mm_struct *mm)
 {
 	if (l4_inside_refuses() == -EOPNOTSUPP)
-		return "the processor lacks FSGSBASE or XSAVE";
+		return l4_small_is_on() ? "it could read 32-bit programs' windows" :
+					  "the processor lacks FSGSBASE or XSAVE";
 	if (cmpxchg(&l4_inside_mm, NULL, mm))
 		return "another one is in the server";
 	mm->context.inside = true;

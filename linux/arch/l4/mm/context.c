@@ -110,6 +110,7 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.keel_task = 0;
 	mm->context.inside = false;
+	l4_small_fork(mm);
 	mm->context.area = 0;
 	mm->context.last = 0;
 	mm->context.queued = 0;
@@ -146,6 +147,7 @@ void destroy_context(struct mm_struct *mm)
 	else if (context->keel_task)
 		l4_task_delete(context->keel_task);
 	WRITE_ONCE(context->keel_task, 0);
+	l4_small_end(mm);
 	context->queued = 0;
 	WRITE_ONCE(context->last, 0);
 	spin_unlock(&context->lock);

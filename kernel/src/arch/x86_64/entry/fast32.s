@@ -9,7 +9,7 @@
 # else has to be saved. The hardware's words are the exit words (cpu.rs): IRET takes the partner's
 # from there.
 #
-# IRET does not fault: cs and ss are the user's 32-bit ones, ip has 32 bits, and flags are masked.
+# IRET does not fault: cs and ss are the user's 32-bit ones, ip is in its segment, and flags are masked.
 # No selector can fault: ds and es of both threads are the user's data, fs and gs are null.
 
 # The values of ds, es, fs and gs together, in a frame.
@@ -76,6 +76,14 @@ symbol \name, 64
     must_run_next .Lint80_refused_\name
     cmp qword ptr [rbx + FRAME_segments], PLAIN_SELECTORS
     jne .Lint80_refused_\name
+    # Its ip, whatever lthread_ex_regs made it, is in its segment: IRET would fault otherwise. The
+    # lowest byte of what it reaches is log2 of the size.
+    mov cl, [rbx + THREAD_reach]
+    mov eax, 1
+    shl rax, cl
+    mov ecx, [rbx + FRAME_ip]
+    cmp rcx, rax
+    jae .Lint80_refused_\name
     # Which call it is.
     mov eax, r9d
     and eax, ANY_SEND_TIMEOUT
@@ -111,6 +119,8 @@ symbol \name, 64
     cmp rax, gs:[CPU_reach]
     je .Lint80_same_reach_\name
     mov gs:[CPU_reach], rax
+    # Members of one host have one space, and ports of their own.
+    mov word ptr gs:[{CPU_PORTS}], NO_PORTS
     mov rax, [rbx + THREAD_segments]
     mov gs:[{CPU_CODE_32}], rax
     mov rax, [rbx + THREAD_segments + 8]
@@ -131,7 +141,8 @@ symbol \name, 64
     mov gs:[CPU_exit_flags], rax
     mov rax, [rbx + FRAME_rsp]
     mov gs:[CPU_exit_sp], rax
-    # The sender's id, the tag, the words, the status.
+    # The sender's id, the tag, the words, the status; and nothing else of the sender's.
+    clear r8d, r9d, r10d, r11d, r12d
     mov rdi, [rsp + THREAD_id]
     mov rsi, rdi
     shr rsi, 32
@@ -162,7 +173,8 @@ symbol \name, 64
     enter_open_wait 1
     jmp .Lint80_commit_\name
 
-# The slow path, with all registers as they were.
+# The slow path, with all registers as they were. Where the lock was taken already, it was not a
+# pair's: no pair is on this CPU while such a thread runs.
 .Lint80_refused_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lint80_unlocked_\name: mov eax, r9d
     mov ebx, r13d

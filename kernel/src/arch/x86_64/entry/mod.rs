@@ -185,7 +185,7 @@ extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     if vector >= FIRST_INTERRUPT && vector != VECTOR_INT80 {
         interrupt(vector);
     } else if let Some(thread) = cpu.arrived() {
-        if thread.has(Flags::SMALL) {
+        if cpu.reach.get() != Reach::NONE {
             return small_exception(cpu, thread, vector, error_code);
         }
         exception(cpu, thread, vector, error_code);
@@ -215,16 +215,18 @@ fn exception(cpu: &Cpu, thread: Ref<Thread>, vector: u64, error_code: u64) {
     }
 }
 
-/// The same of one that runs 32-bit code, perhaps in a window.
+/// The same of one that runs 32-bit code, perhaps in a window. Another processor may have given it
+/// another one while this processor waited for the locks: then the fault occurs again.
 #[cold]
 #[inline(never)]
 fn small_exception(cpu: &'static Cpu, thread: Ref<Thread>, vector: u64, error_code: u64) -> u64 {
     match vector {
-        VECTOR_INT80 if !thread.has(Flags::ALIEN) => {
+        VECTOR_INT80 if thread.has(Flags::SMALL) && !thread.has(Flags::ALIEN) => {
             compat::take(thread);
             lock::release(cpu);
             return system_call();
         }
+        VECTOR_PF | VECTOR_GP | VECTOR_SS if cpu.loaded.get() != Some(thread) => {}
         VECTOR_PF => small::page_fault(thread, read_cr2(), error_code),
         VECTOR_GP if tables::load_ports(thread.task) => {}
         VECTOR_GP | VECTOR_SS if small::goes_beyond(thread, error_code) => {}

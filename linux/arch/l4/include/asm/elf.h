@@ -4,6 +4,15 @@
 #include <asm/processor.h>
 #include <x86/include/asm/elf.h>
 
+/* They are laid out in their windows, if they get some (mm/small.c). */
+void l4_small_exec(void);
+#undef COMPAT_SET_PERSONALITY
+#define COMPAT_SET_PERSONALITY(ex)						\
+do {										\
+	set_personality_ia32((ex).e_machine == EM_X86_64);			\
+	l4_small_exec();							\
+} while (0)
+
 /* There is no 32-bit code where a program was asked to run (kernel/place.c). */
 #undef compat_elf_check_arch
 #define compat_elf_check_arch(x)						\

@@ -199,6 +199,7 @@ bool keel_map_device(unsigned long phys, unsigned long virt);
 
 unsigned long keel_ex_regs(unsigned long *thread, unsigned long mask);
 unsigned long keel_schedule(unsigned long thread, unsigned long priority, unsigned int cpu);
+unsigned long keel_set_reach(unsigned long thread, unsigned long reach);
 bool keel_waits(enum keel_lthread lthread);
 unsigned long keel_task_new(unsigned long *task, unsigned long flags, unsigned long area);
 unsigned long keel_unmap(unsigned long task, const struct keel_unmap_range *ranges,

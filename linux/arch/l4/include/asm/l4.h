@@ -69,6 +69,13 @@ bool l4_stub_undefined(struct pt_regs *regs);
 
 /* kernel/place.c */
 void l4_place_program(bool wide);
+
+/* mm/small.c */
+bool l4_small_is_on(void);
+bool l4_small_begin(const char *word);
+void l4_small_fork(struct mm_struct *mm);
+void l4_small_end(struct mm_struct *mm);
+void l4_small_thread(struct mm_struct *mm, unsigned long thread);
 long l4_place_next(unsigned long place);
 
 /* kernel/inside_gate.S: of a program in supervisor mode */
