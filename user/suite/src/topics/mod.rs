@@ -37,6 +37,7 @@ mod sigma0;
 mod small;
 mod small_attacks;
 mod small_ipc;
+mod small_memory;
 mod strings;
 mod tasks;
 mod transfers;
@@ -94,6 +95,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("clans", clans::CASES),
     ("small", small::CASES),
     ("small-ipc", small_ipc::CASES),
+    ("small-memory", small_memory::CASES),
     ("small-guards", small_attacks::CASES),
     ("small-attacks", small_attacks::LIMITED),
     ("hostile", hostile::CASES),
