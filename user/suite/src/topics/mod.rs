@@ -37,6 +37,8 @@ mod sigma0;
 mod small;
 mod small_attacks;
 mod small_ipc;
+mod small_memory;
+mod small_processors;
 mod strings;
 mod tasks;
 mod transfers;
@@ -51,6 +53,7 @@ pub fn runnable(topic: &str, cases: &'static [Case]) -> &'static [Case] {
     match topic {
         "processors" if kip().processors == 1 => processors::ALONE,
         "small" if !small::is_supported() => small::REFUSED,
+        "small-processors" if kip().processors == 1 => &[],
         "small-attacks" if kip().features & FEATURE_SEGMENT_LIMITS == 0 => &[],
         _ if topic.starts_with("small-") && !small::is_supported() => &[],
         _ => cases,
@@ -94,6 +97,8 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("clans", clans::CASES),
     ("small", small::CASES),
     ("small-ipc", small_ipc::CASES),
+    ("small-memory", small_memory::CASES),
+    ("small-processors", small_processors::CASES),
     ("small-guards", small_attacks::CASES),
     ("small-attacks", small_attacks::LIMITED),
     ("hostile", hostile::CASES),
