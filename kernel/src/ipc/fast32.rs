@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The IPC fast paths of threads that run 32-bit code: what fast.s does for others.
+//! The IPC fast paths of alien threads that run 32-bit code: what fast.s does for others.
 //!
-//! Served are call, and reply with open wait, of such a native thread by `int 0x80`, with at most
-//! three words and the label; an alien thread's `int 0x80` to its handler in an open wait; and the
-//! handler's reply with open wait that resumes it. Every other case takes the slow path. The outcome
-//! is the same. They are in Rust: their entry by an interrupt gate saves all registers, and their
-//! exit is IRET, whatever is between.
+//! Served are such a thread's `int 0x80` to its handler in an open wait, and the handler's reply with
+//! open wait that resumes it. Every other case takes the slow path. The outcome is the same. They are
+//! in Rust: their entry by an interrupt gate saves all registers, and their exit is IRET, whatever is
+//! between. fast32.s has the fast path of native threads.
 //!
 //! They run under this CPU's lock alone, and touch nothing but threads of this CPU. Until "Commit"
 //! they only check. They return whether they served the call: then `Cpu::current` is the partner,
 //! which the caller resumes.
 
-use crate::arch::{compat::LABEL, cpu::Cpu, entry::fast::*};
-use crate::{base::abi::*, base::Ref, ipc::ipc, object::clan, object::thread::*};
+use crate::arch::{cpu::Cpu, entry::fast::*};
+use crate::{base::abi::*, base::Ref, ipc::ipc, object::thread::*};
 
 /// Flags that change nothing here.
 const PLAIN: Flags = Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::SMALL);
-/// Words that have registers in 32-bit code.
-const WORDS: u64 = 3;
 
 /// Whether a thread has no flags but these.
 fn only(thread: Ref<Thread>, flags: Flags) -> bool {
@@ -32,45 +29,11 @@ fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
     cpu.lookup_cache.find(id).filter(here).filter(next)
 }
 
-/// Serves `int 0x80` of the current thread. Not inlined: other exceptions then save fewer registers.
+/// Serves `int 0x80` of the current thread, if it is alien. Not inlined: other exceptions then save
+/// fewer registers.
 #[inline(never)]
 pub fn call(cpu: &Cpu) -> bool {
-    match cpu.arrived() {
-        Some(caller) if caller.has(Flags::ALIEN) => alien_call(cpu, caller),
-        Some(caller) if caller.has(Flags::SMALL) => native_call(cpu, caller),
-        _ => false,
-    }
-}
-
-fn native_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
-    let (frame, low) = (caller.frame(), |word: u64| word & u32::MAX as u64);
-    let (asked, tag) = (low(frame.ax.get()), low(frame.bx.get()));
-    let to = Id(low(frame.di.get()) | frame.si.get() << u32::BITS);
-    let replies = asked & ANY_SEND_TIMEOUT as u64 == REPLY_AND_WAIT;
-    let calls = asked & ANY_SEND_TIMEOUT as u64 == CALL_IPC | IPC_SEND | IPC_RECEIVE;
-    let must_look = replies && caller.maybe_pending.get();
-    if !replies && !calls || tag > WORDS || must_look || !only(caller, PLAIN) {
-        return false;
-    }
-    let accepts = |thread: &Ref<Thread>| {
-        let waits = thread.state() == State::Receiving && (thread.open.get() || thread.partner.get() == caller.id);
-        waits && clan::is_same_clan(caller.task, thread.task)
-    };
-    let Some((partner, utcb)) = partner(cpu, to, PLAIN).filter(accepts).zip(caller.utcb()) else { return false };
-    // Commit.
-    let label = low(utcb.words[LABEL].get()) << TAG_LABEL_SHIFT;
-    let words = [low(frame.dx.get()), low(frame.cx.get()), low(frame.bp.get())];
-    caller.waiters.set(caller.waiters.get() - !partner.open.get() as u32);
-    partner.waiters.set(partner.waiters.get() + calls as u32);
-    frame.orig_ax.set(asked);
-    block(caller, State::Receiving, replies, if replies { Id::NIL } else { to });
-    deliver(cpu, partner, caller.id, Tag(tag | label));
-    let to = partner.frame();
-    [&to.r8, &to.r9, &to.r10].into_iter().zip(words).for_each(|(register, word)| register.set(word));
-    true
-}
-
-fn alien_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
+    let Some(caller) = cpu.arrived().filter(|caller| caller.has(Flags::ALIEN)) else { return false };
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();
     let handler = partner(cpu, to, Flags::FPU).filter(waits);
@@ -81,9 +44,13 @@ fn alien_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
     block(caller, State::Faulted, false, to);
     handler.waiters.set(handler.waiters.get() + 1);
     handler.lender.set(caller.as_ptr() as u64);
-    deliver(cpu, handler, caller.id, Tag::kernel(KIND_SYSCALL, GATE_INT80 as u32, words.len() as u64));
+    handler.change_state(State::Ready);
     let to = handler.frame();
+    to.ax.set(Status::OK.0);
+    to.di.set(caller.id.0);
+    to.si.set(Tag::kernel(KIND_SYSCALL, GATE_INT80 as u32, words.len() as u64).0);
     [&to.r8, &to.r9, &to.r10, &to.r12].into_iter().zip(words).for_each(|(register, word)| register.set(word));
+    cpu.current.set(Some(handler));
     true
 }
 
@@ -108,13 +75,4 @@ fn block(caller: Ref<Thread>, state: State, open: bool, partner: Id) {
     caller.change_state(state);
     caller.open.set(open);
     caller.partner.set(partner);
-}
-
-fn deliver(cpu: &Cpu, to: Ref<Thread>, from: Id, tag: Tag) {
-    let frame = to.frame();
-    frame.ax.set(Status::OK.0);
-    frame.di.set(from.0);
-    frame.si.set(tag.0);
-    to.change_state(State::Ready);
-    cpu.current.set(Some(to));
 }

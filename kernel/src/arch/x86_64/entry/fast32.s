@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The IPC fast path between native threads that run 32-bit code: call, and reply with open wait, by
-# `int 0x80`, of at most three words and a label. fast.s has the rules and the macros; fast32.rs
-# serves the other calls that such threads and alien ones make so, and is tried next.
+# `int 0x80`, of at most three words and a label. fast.s has the rules and the macros. Every other
+# `int 0x80` goes to Rust: fast32.rs serves alien threads'.
 #
 # The message registers stay where they are: eax = call number and flags, ebx = tag, esi:edi = the
 # partner, edx ecx ebp = words. All of the caller's other registers are its stack pointer, which the
