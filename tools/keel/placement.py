@@ -17,26 +17,30 @@ SERVER = "server"
 PROGRAMS = {TASK: (SERVER,), KERNEL: (KERNEL, SERVER)}
 # The word of the µ-kernel's command line by which the root task may create tasks in supervisor mode.
 SUPERVISOR_TASKS = "supervisor"
+# 32-bit programs: in windows of Linux's tables, also where segments have no limits that protect them (docs/small-spaces.md).
+I386, SMALL, UNSAFE = "i386", "small", "small-unsafe"
 # The limits of Linux's side (linux/arch/l4/kernel/place.c).
 MOST_PROGRAMS = 8
 LONGEST_PATH = 255
-KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}, /PATH={SERVER}"
+KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}, /PATH={SERVER}, {I386}={SMALL}, {I386}={UNSAFE}"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where Linux runs on Keel, and the paths and places (`PROGRAMS`) of programs."""
+    """Where Linux runs on Keel, the paths and places (`PROGRAMS`) of programs, and whether 32-bit ones are in windows."""
 
     linux: str = TASK
     programs: tuple[tuple[str, str], ...] = ()
+    i386: str = ""
 
     def kernel_words(self) -> list[str]:
         """What the µ-kernel's command line says of it."""
-        return [SUPERVISOR_TASKS] if self.linux == KERNEL else []
+        return [SUPERVISOR_TASKS] * (self.linux == KERNEL) + [UNSAFE] * (self.i386 == UNSAFE)
 
     def linux_words(self) -> list[str]:
         """What Linux's command line says of it."""
-        return [f"keel.place={program}={where}" for program, where in self.programs]
+        small = [f"keel.place={I386}={SMALL}"] if self.i386 else []
+        return small + [f"keel.place={program}={where}" for program, where in self.programs]
 
 
 # What is so without --place.
@@ -45,11 +49,13 @@ TASKS = Placement()
 
 def parse(words: Sequence[str]) -> Placement:
     """The placement by the values of --place in their order; the last one of Linux's counts."""
-    linux, programs = TASK, list[tuple[str, str]]()
+    linux, i386, programs = TASK, "", list[tuple[str, str]]()
     for word in words:
         who, separator, where = word.rpartition("=")
         if who == LINUX and where in PLACES:
             linux = where
+        elif who == I386 and where in (SMALL, UNSAFE):
+            i386 = where
         elif separator and who.startswith("/") and where in (KERNEL, SERVER):
             programs.append((_program(who), where))
         else:
@@ -58,9 +64,12 @@ def parse(words: Sequence[str]) -> Placement:
         if where not in PROGRAMS[linux]:
             reason = f"--place {program}={where}: a program is there only beside {LINUX}={KERNEL}"
             raise KeelError(reason, f"give --place {LINUX}={KERNEL}, or {program}={SERVER}", Status.USAGE)
+    if i386 and (linux == KERNEL or programs):
+        reason = f"--place {I386}={i386}: 32-bit programs are in windows of the tables of a Linux that has them for nothing else"
+        raise KeelError(reason, f"leave out {LINUX}={KERNEL} and programs in the server", Status.USAGE)
     if len(programs) > MOST_PROGRAMS:
         raise KeelError(f"--place: {len(programs)} programs", f"at most {MOST_PROGRAMS} can be named", Status.USAGE)
-    return Placement(linux, tuple(programs))
+    return Placement(linux, tuple(programs), i386)
 
 
 def _program(path: str) -> str:

@@ -28,6 +28,12 @@ def test_programs_in_the_server() -> None:
     assert found.linux_words() == ["keel.place=/usr/bin/perl=server"]
 
 
+def test_32_bit_programs_in_windows() -> None:
+    small, unsafe = parse(["i386=small"]), parse(["i386=small-unsafe"])
+    assert small.linux_words() == unsafe.linux_words() == ["keel.place=i386=small"]
+    assert (small.kernel_words(), unsafe.kernel_words()) == ([], ["small-unsafe"])
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -41,6 +47,9 @@ def test_programs_in_the_server() -> None:
         (["/usr/bin/perl=kernel", "linux=task"], "only beside linux=kernel"),
         (["/usr/bin/perl=kernel", "/usr/bin/sort=server"], "only beside linux=kernel"),
         (["linux=kernel", "/a b=kernel"], "has a blank"),
+        (["i386=large"], "nothing can be placed so"),
+        (["i386=small", "linux=kernel"], "for nothing else"),
+        (["i386=small", "/usr/bin/perl=server"], "for nothing else"),
         (["linux=kernel", "/" + 255 * "a" + "=kernel"], "more than 255 bytes"),
         (["linux=kernel", *(f"/{number}=kernel" for number in range(9))], "9 programs"),
     ],

@@ -121,11 +121,12 @@ fn change_segments(cpu: &Cpu, old: Option<Ref<Thread>>, thread: Ref<Thread>) {
     if cpu.reach.get() != thread.reach.get() {
         segments::select(cpu, thread.reach.get());
     }
-    tables::load_selectors(thread.frame().segments.get());
-    if thread.reach.get() == Reach::NONE {
-        load_bases(thread.frame(), 0);
+    match thread.reach.get() {
+        // Whatever the selectors were, they are loaded again.
+        Reach::NONE => load_bases(thread.frame(), !0),
+        // Bases are those of descriptors. Its chief writes the frame.
+        _ => tables::load_selectors(thread.frame().segments.get()),
     }
-    // Otherwise bases are those of descriptors. Its chief writes the frame.
 }
 
 /// Saves what of the loaded thread is only in the processor.

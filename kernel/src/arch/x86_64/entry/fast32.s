@@ -12,6 +12,8 @@
 # IRET does not fault: cs and ss are the user's 32-bit ones, ip is in its segment, and flags are masked.
 # No selector can fault: ds and es of both threads are the user's data, fs and gs are null.
 
+.set FRAME_sp, FRAME_rsp
+
 # The values of ds, es, fs and gs together, in a frame.
 .set PLAIN_SELECTORS, USER_SS << 16 | USER_SS
 
@@ -70,9 +72,7 @@ symbol \name, 64
     or rdi, rax
     look_up .Lint80_refused_\name
     # It is in the caller's clan, and may run next; none of its selectors has to be loaded.
-    mov rax, [rbx + THREAD_chief]
-    cmp rax, [rsp + THREAD_chief]
-    jne .Lint80_refused_\name
+    must_be_same_clan .Lint80_refused_\name
     must_run_next .Lint80_refused_\name
     cmp qword ptr [rbx + FRAME_segments], PLAIN_SELECTORS
     jne .Lint80_refused_\name
@@ -100,12 +100,10 @@ symbol \name, 64
 .Lint80_commit_\name: mov [rsp + FRAME_orig_ax], r9
     mov eax, PLAIN_SELECTORS
     mov [rsp + FRAME_segments], rax
-    mov rax, gs:[CPU_exit_ip]
-    mov [rsp + FRAME_ip], rax
-    mov rax, gs:[CPU_exit_flags]
-    mov [rsp + FRAME_flags], rax
-    mov rax, gs:[CPU_exit_sp]
-    mov [rsp + FRAME_rsp], rax
+    .irp word, ip, flags, sp
+    mov rax, gs:[CPU_exit_\word]
+    mov [rsp + FRAME_\word], rax
+    .endr
     # The message's label is in the UTCBs.
     mov rax, [rsp + THREAD_utcb]
     mov eax, [rax + {UTCB_LABEL}]
@@ -139,7 +137,7 @@ symbol \name, 64
     and eax, FLAGS_USER
     or eax, FLAGS_FIXED
     mov gs:[CPU_exit_flags], rax
-    mov rax, [rbx + FRAME_rsp]
+    mov rax, [rbx + FRAME_sp]
     mov gs:[CPU_exit_sp], rax
     # The sender's id, the tag, the words, the status; and nothing else of the sender's.
     clear r8d, r9d, r10d, r11d, r12d
