@@ -2,7 +2,10 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::{acpi::number, boot::has_segment_limits, boot::smp, cpuid::Feature, multiboot::Information, multiboot::Module, print::log, *};
+use crate::arch::{
+    acpi::number, boot::has_segment_limits, boot::smp, cpuid::Feature, multiboot::Information, multiboot::Module,
+    print::log, *,
+};
 use crate::base::{abi::*, facts::Word, facts::*, *};
 use crate::{object::kip::INFO, object::*, sched, sys::lthreads, sys::tasks};
 

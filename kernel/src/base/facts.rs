@@ -55,7 +55,14 @@ pub enum Word {
 
 /// The words, in the order of `Word`.
 pub(crate) const WORDS: [&[u8]; 9] = [
-    b"debug-exit", b"noclear", b"nofast", b"nopcid", b"screen", b"small-unsafe", b"supervisor", b"x2apic",
+    b"debug-exit",
+    b"noclear",
+    b"nofast",
+    b"nopcid",
+    b"screen",
+    b"small-unsafe",
+    b"supervisor",
+    b"x2apic",
     b"x2apic-locked",
 ];
 

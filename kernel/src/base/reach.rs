@@ -19,7 +19,11 @@ impl Reach {
     pub const fn of(word: u64) -> Option<Reach> {
         let (base, log2) = (word & !Reach::LOG2, word & Reach::LOG2);
         let fits = matches!(log2, SMALL_MIN_LOG2..=SMALL_MAX_LOG2) && base % (1 << log2) == 0;
-        if fits && base < 1 << SMALL_ALL || matches!(word, SMALL_NONE | SMALL_ALL) { Some(Reach::new(word)) } else { None }
+        if fits && base < 1 << SMALL_ALL || matches!(word, SMALL_NONE | SMALL_ALL) {
+            Some(Reach::new(word))
+        } else {
+            None
+        }
     }
 
     /// Whether it is a window, and neither all nor none.

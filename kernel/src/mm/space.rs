@@ -195,7 +195,12 @@ fn new_nodes(table: PoolPage, number: usize) -> Result<(), Error> {
 }
 
 /// A table for entries of `level` from address `base` on, below another one (or none).
-pub(super) fn new_table(account: Ref<pool::Account>, level: u8, base: VirtAddr, above: PoolPage) -> Result<PoolPage, Error> {
+pub(super) fn new_table(
+    account: Ref<pool::Account>,
+    level: u8,
+    base: VirtAddr,
+    above: PoolPage,
+) -> Result<PoolPage, Error> {
     let table = POOL.take_zeroed(account, Kind::Table)?;
     let page = POOL.page(table);
     page.task.set(POOL.page(above).task.get());
@@ -368,7 +373,12 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
-pub(super) fn table_for(task: Ref<Task>, (mut table, mut at): Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
+pub(super) fn table_for(
+    task: Ref<Task>,
+    (mut table, mut at): Hole,
+    address: VirtAddr,
+    level: u8,
+) -> Result<PoolPage, Error> {
     while at > level {
         let cell = entry_cell(table, slot(address, at));
         Error::Busy.when(cell.get() & PRESENT != 0)?;

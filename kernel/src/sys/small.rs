@@ -64,7 +64,11 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
 
 /// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.
 fn own_space(thread: Ref<Thread>) -> Reach {
-    if thread.has(Flags::ALIEN) { Reach::NONE } else { Reach::ALL }
+    if thread.has(Flags::ALIEN) {
+        Reach::NONE
+    } else {
+        Reach::ALL
+    }
 }
 
 /// A thread is deleted.
