@@ -322,10 +322,7 @@ impl Error {
     /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
     #[inline]
     pub fn when(self, condition: bool) -> Result<(), Error> {
-        if condition {
-            return Err(self);
-        }
-        Ok(())
+        (!condition).then_some(()).ok_or(self)
     }
 }
 

@@ -4,11 +4,11 @@
 //! runs exclusively.
 
 use super::{each_queued, lthreads, tasks, threads};
-use crate::arch::{clock, cpu, paging::*, print::log};
+use crate::arch::{clock, cpu, paging, paging::*, print::log};
 use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::{NodeIndex, Store, FIRST};
-use crate::mm::space::{self, entry_cell, owner_of, Leaf, Nodes, GROUP, GROUPS, LAST_SLOT};
+use crate::mm::space::{self, owner_of, Leaf, Nodes, GROUP, GROUPS, LAST_SLOT};
 use crate::object::{kip, task, thread, thread::*, Account, Page, PoolPage, Task, TaskNumber, POOL};
 use core::cell::Cell;
 use keel_abi::call::*;
@@ -34,6 +34,37 @@ macro_rules! expect {
             log!("check: {}", format_args!($($what)*));
         }
     };
+}
+
+/// Panics unless each page of the kernel's half can be written or executed but not both, is out of
+/// the users' reach, and leaves the kernel's text and constants as they are.
+pub fn kernel_map() {
+    // SAFETY: the boot table is the top one.
+    unsafe { check_kernel_table((&raw const boot_pml4).cast(), TOP_LEVEL, UPPER_SLOTS) };
+}
+
+/// Likewise some entries of one table and all below them.
+///
+/// # Safety
+/// `table` is a table of that level of the kernel's half.
+unsafe fn check_kernel_table(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
+    for number in slots {
+        // SAFETY: the caller's contract; entries of tables lead to tables.
+        let entry = unsafe { *table.add(number) };
+        if entry & PRESENT == 0 {
+            continue;
+        }
+        assert!(entry & (USER | MAPPED) == 0, "users reach the kernel's half");
+        if level > 0 && entry & LARGE == 0 {
+            // SAFETY: as above.
+            unsafe { check_kernel_table(paging::table(leads_to(entry)), level - 1, 0..ENTRIES) };
+        } else if entry & WRITE != 0 {
+            let start = leads_to(entry).align_down(span(level)).raw();
+            let fixed = fixed_image();
+            assert!(entry & NO_EXECUTE != 0, "physical page {start:#x} of the kernel is writable and executable");
+            assert!(start >= fixed.end || start + span(level) <= fixed.start, "the kernel's text is writable");
+        }
+    }
 }
 
 /// Checks all there is and prints what is wrong, or `check: ok`. How much is wrong.
@@ -79,7 +110,7 @@ pub fn invoke(operation: u64, time: u64, processor: u64) -> Result<Answer, Error
         CHECK_ALL => (answer.0[0], answer.1) = (run(), 1),
         CHECK_DELAY if time <= LONGEST => {
             let cpu = cpu::all().nth(processor as usize).ok_or(Error::Invalid)?;
-            cpu.delay.set(time * clock::parameters().0 / clock::NS_PER_S);
+            cpu.delay.set(time * clock::PARAMETERS.get().0 / clock::NS_PER_S);
         }
         _ => return Err(Error::Invalid),
     }
@@ -119,7 +150,7 @@ fn check_memory() {
         limits += account.limit.get();
         used += account.used.get();
     };
-    add(POOL.root_account());
+    add(Ref::to(&POOL.root));
     tasks().filter(|task| task.owns_account()).for_each(|task| add(task.account));
     expect!(limits == used, "the limits are {limits} pages, used and free are {used}");
     expect!(POOL.free_pages.get() == free_chain(), "not {} pages are free", POOL.free_pages.get());
@@ -140,7 +171,7 @@ fn check_account(account: Ref<Account>, sum: &mut Sum) {
     for (word, found) in sum.words.iter().enumerate().skip(ACCOUNT_USED as usize) {
         let told = account.word(word as u64);
         // The kernel's own tables are on the first account.
-        let fits = told == *found || account == POOL.root_account() && word as u64 == ACCOUNT_TABLES && told > *found;
+        let fits = told == *found || account == Ref::to(&POOL.root) && word as u64 == ACCOUNT_TABLES && told > *found;
         expect!(fits, "account {:p}: word {word} is {told}, found {found}", account.as_ptr());
     }
 }
@@ -153,7 +184,7 @@ fn free_chain() -> u64 {
     // The one that was given back last; to look through all of them takes too long where each call
     // is checked.
     let last = POOL.free.get();
-    let is_zero = last == PoolPage::NONE || (0..ENTRIES).all(|slot| entry_cell(last, slot).get() == 0);
+    let is_zero = last == PoolPage::NONE || (0..ENTRIES).all(|slot| POOL.word(last, slot).get() == 0);
     expect!(is_zero || !POOL.page(last).zero.get(), "free page {:#x}: it says that it is all zero", last.raw());
     let clear = chain.take(POOL.count.get() as usize).inspect(|index| {
         expect!(is_clear(POOL.page(*index)), "free page {:#x}: it says that it has nodes or parts", index.raw());
@@ -174,11 +205,11 @@ fn check_table(task: Ref<Task>, table: PoolPage, sum: &mut Sum) {
     let (level, base, top) = (page.level.get(), page.base.get(), table == task.root_table);
     let shared = level == TOP_LEVEL - 1 && base == LAST_SLOT;
     // The table that others lead to, by their top tables.
-    let shown = level == TOP_LEVEL - 1 && entry_cell(page.parent.get(), slot(base, TOP_LEVEL)).get() & SHOWN != 0;
+    let shown = level == TOP_LEVEL - 1 && POOL.word(page.parent.get(), slot(base, TOP_LEVEL)).get() & SHOWN != 0;
     let mut used = (top || shared || shown) as u16;
     sum.words[ACCOUNT_TABLES as usize] += 1;
     for slot in 0..ENTRIES {
-        let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
+        let leaf = Leaf { table, slot, level, entry: POOL.word(table, slot).get() };
         let below = leads_to(leaf.entry);
         let kernels = kernels_entry(if top { Some(false) } else { shared.then_some(true) }, slot);
         if leaf.entry & MAPPED == 0 && level == WINDOWS && leaf.entry != 0 && kernels == 0 {
@@ -225,8 +256,8 @@ fn check_windows(host: Ref<Task>, above: Leaf, sum: &mut Sum) {
     let windows = || host.members.iter().filter_map(|member| Some((member, member.window.get()?)));
     let here = windows().filter(|(_, window)| window.table == table).count();
     expect(here > 0 && here == POOL.page(table).used.get() as usize, above.address(), "another number of windows");
-    for slot in (0..ENTRIES).filter(|slot| entry_cell(table, *slot).get() != 0) {
-        let shown = Leaf { table, slot, level: WINDOWS - 1, entry: entry_cell(table, slot).get() };
+    for slot in (0..ENTRIES).filter(|slot| POOL.word(table, *slot).get() != 0) {
+        let shown = Leaf { table, slot, level: WINDOWS - 1, entry: POOL.word(table, slot).get() };
         let owns = |window: &task::Window| shown.address() - VirtAddr::new(window.reach.base()) < window.reach.size();
         let owner = windows().find(|(_, window)| window.table == table && owns(window));
         expect(owner.is_some(), shown.address(), "shown, and in no window");
@@ -247,7 +278,7 @@ fn check_windows(host: Ref<Task>, above: Leaf, sum: &mut Sum) {
 
 /// Whether an entry of a top table shows the upper half of another task.
 fn is_shown(task: Ref<Task>, slot: usize, entry: u64) -> bool {
-    let other = task.shown_half().filter(|other| *other != task).map(|other| entry_cell(other.root_table, slot).get());
+    let other = task.shown_half().filter(|other| *other != task).map(|other| POOL.word(other.root_table, slot).get());
     let shows = |other: u64| other & SHOWN != 0 && leads_to(other).raw() | PRESENT | WRITE == entry & !ACCESSED;
     other.is_some_and(shows)
 }
@@ -256,10 +287,10 @@ fn is_shown(task: Ref<Task>, slot: usize, entry: u64) -> bool {
 /// (`Some(true)`), or of any other, 0.
 fn kernels_entry(table: Option<bool>, slot: usize) -> u64 {
     // Sigma0 has nothing of its own in the upper half.
-    let shown = |slot| task::at(TaskNumber::SIGMA0).map_or(0, |sigma0| entry_cell(sigma0.root_table, slot).get());
+    let shown = |slot| task::at(TaskNumber::SIGMA0).map_or(0, |sigma0| POOL.word(sigma0.root_table, slot).get());
     match table {
         Some(false) if UPPER_SLOTS.contains(&slot) => shown(slot),
-        Some(true) => entry_cell(POOL.index_of(leads_to(shown(ENTRIES - 1))), slot).get(),
+        Some(true) => POOL.word(POOL.index_of(leads_to(shown(ENTRIES - 1))), slot).get(),
         _ => 0,
     }
 }

@@ -65,6 +65,7 @@ impl LowerHex for VirtAddr {
 /// The kernel is about to run the first thread.
 pub fn begin(line: &[u8]) {
     if ON {
+        check::kernel_map();
         trace::begin(line);
         apic::set_timer(u64::MAX - 1);
     }
@@ -330,8 +331,10 @@ fn show_event(record: TraceRecord) {
         TRACE_FAULT => name(fpage::CONSTANTS, "FPAGE_", label),
         _ => "-",
     };
-    let (time, event) =
-        (clock::ticks_to_ns(record.time - clock::parameters().1), name(keel_abi::trace::CONSTANTS, "TRACE_", event));
+    let (time, event) = (
+        clock::ticks_to_ns(record.time - clock::PARAMETERS.get().1),
+        name(keel_abi::trace::CONSTANTS, "TRACE_", event),
+    );
     let (thread, partner, word) = (Id(record.thread), Id(record.partner), record.word);
     log!("{time} {processor} {event} {thread:?} {partner:?} {label:#x} {word:#x} {named}");
 }

@@ -2,10 +2,7 @@
 //! Start-up, from the boot loader's information to the first user instruction. `boot` reads as the
 //! list of what happens. What it finds out about the machine is in facts.rs from then on.
 
-use crate::arch::{
-    acpi::number, boot::has_segment_limits, boot::smp, cpuid::Feature, multiboot::Information, multiboot::Module,
-    print::log, *,
-};
+use crate::arch::{acpi::number, boot::*, cpuid::Feature, multiboot::*, print::log, *};
 use crate::base::{abi::*, facts::Word, facts::*, *};
 use crate::{object::kip::INFO, object::*, sched, sys::lthreads, sys::tasks};
 
@@ -64,7 +61,6 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
     start_tasks(&loader);
     smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX as u32) as usize);
-    paging::check_kernel_map();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
     log!("Keel µ-kernel, {processors} processors, {ram} MB RAM, pool {pool} MB, TSC {mhz} MHz by {}", tsc.source);
@@ -94,7 +90,7 @@ fn console(line: &[u8]) -> u16 {
 
 /// The switches of the command line, a bit for each of `WORDS`.
 fn switches(line: &[u8]) -> u32 {
-    WORDS.iter().enumerate().map(|(bit, known)| (words(line).any(|word| word == *known) as u32) << bit).sum()
+    words(WORDS).enumerate().map(|(bit, known)| (words(line).any(|word| word == known) as u32) << bit).sum()
 }
 
 /// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors
@@ -151,7 +147,7 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     let mut info = Info::zeroed();
     info.magic = KIP_MAGIC;
     info.version = KIP_VERSION;
-    (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = clock::parameters();
+    (info.tsc_hz, info.tsc_base, info.tsc_mult, info.tsc_shift) = clock::PARAMETERS.get();
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
         | if has_segment_limits() { FEATURE_SEGMENT_LIMITS } else { 0 }

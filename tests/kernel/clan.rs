@@ -14,7 +14,7 @@ const DEEPEST: usize = 15;
 fn member(number: usize, chief: Option<Ref<Task>>) -> Ref<Task> {
     let number = TaskNumber::new(number as u32);
     let plan = task::Plan { number, chief, mcp: 0, quota: 0, area: 0, upper: false, supervisor: false };
-    Ref::to(Box::leak(Box::new(Task::new(&plan, 1, 1, POOL.root_account(), PoolPage::NONE))))
+    Ref::to(Box::leak(Box::new(Task::new(&plan, 1, 1, Ref::to(&POOL.root), PoolPage::NONE))))
 }
 
 /// The tasks from the outermost clan down to this one.

@@ -362,7 +362,7 @@ fn start() -> u64 {
         task::init(memory(task::TABLE_BYTES, PAGE));
     }
     // The kernel's entries in the upper half, which lead nowhere, and its table below the last one.
-    let table = POOL.take_zeroed(POOL.root_account(), crate::object::Kind::Table).expect("the pool is empty");
+    let table = POOL.take_zeroed(Ref::to(&POOL.root), crate::object::Kind::Table).expect("the pool is empty");
     POOL.word(table, paging::IMAGE_SLOT).set(KERNEL_ENTRY);
     let kernels = (&raw mut boot_pml4).cast::<u64>();
     // SAFETY: slots of the table, at which no task looks yet.

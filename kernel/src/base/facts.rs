@@ -53,18 +53,8 @@ pub enum Word {
     X2ApicLocked,
 }
 
-/// The words, in the order of `Word`.
-pub(crate) const WORDS: [&[u8]; 9] = [
-    b"debug-exit",
-    b"noclear",
-    b"nofast",
-    b"nopcid",
-    b"screen",
-    b"small-unsafe",
-    b"supervisor",
-    b"x2apic",
-    b"x2apic-locked",
-];
+/// The words, in the order of `Word`, as a command line has them.
+pub(crate) const WORDS: &[u8] = b"debug-exit noclear nofast nopcid screen small-unsafe supervisor x2apic x2apic-locked";
 
 /// Takes ranges out of a set of memory.
 pub(crate) fn take(memory: &mut Memory, taken: impl IntoIterator<Item = Range>) {

@@ -16,14 +16,10 @@ impl Reach {
     const LOG2: u64 = (1 << SMALL_MIN_LOG2) - 1;
 
     /// What a user's word says, if it is a window within 4 GB, all or none.
-    pub const fn of(word: u64) -> Option<Reach> {
+    pub fn of(word: u64) -> Option<Reach> {
         let (base, log2) = (word & !Reach::LOG2, word & Reach::LOG2);
         let fits = matches!(log2, SMALL_MIN_LOG2..=SMALL_MAX_LOG2) && base % (1 << log2) == 0;
-        if fits && base < 1 << SMALL_ALL || matches!(word, SMALL_NONE | SMALL_ALL) {
-            Some(Reach::new(word))
-        } else {
-            None
-        }
+        (fits && base < 1 << SMALL_ALL || matches!(word, SMALL_NONE | SMALL_ALL)).then_some(Reach::new(word))
     }
 
     /// Whether it is a window, and neither all nor none.

@@ -77,7 +77,7 @@ fn send(caller: Ref<Thread>, flags: u64) -> Result<Sent, Error> {
         }
         Error::MessageCut.when(tag.strings() > 0)?;
         if tag.maps() > 0 {
-            return transferred(transfer::answer(caller, receiver));
+            return transferred(transfer::one_sided(caller, receiver, transfer::Role::Answerer));
         }
         resume(caller, receiver);
         return Ok(Sent::Done);
@@ -282,13 +282,12 @@ fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     sched::disarm(sender);
     let tag = Tag(sender.frame().si.get());
     if has_items(tag) && !transfer::at_once(sender, receiver, tag) {
-        if let Some(result) = transfer::begin(sender, receiver, receiver) {
-            transfer::sender_ends(sender, result);
-        }
-    } else {
-        copy(sender, receiver, tag);
-        sender_done(sender);
+        return transfer::begin(sender, receiver, receiver)
+            .into_iter()
+            .for_each(|result| transfer::sender_ends(sender, result));
     }
+    copy(sender, receiver, tag);
+    sender_done(sender);
 }
 
 /// Completes the send phase of a thread that was queued, or in a transfer: its receive phase

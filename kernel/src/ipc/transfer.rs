@@ -59,7 +59,7 @@ const PORTS_AT_ONCE: u8 = 10;
 
 /// The part that a thread has in a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub enum Role {
     /// It sends; the strings are its own.
     Sender,
     /// It receives; the strings are its buffers.
@@ -210,13 +210,6 @@ pub fn begin(sender: Ref<Thread>, receiver: Ref<Thread>, active_partner: Ref<Thr
     run(sender, receiver, active_partner)
 }
 
-/// Begins the transfer of the map items with which the running `pager` replies to `faulter`, which
-/// is blocked on it (`ipc::awaits_answer`). Returns as `begin`; the faulter is resumed on success
-/// only.
-pub fn answer(pager: Ref<Thread>, faulter: Ref<Thread>) -> Option<Result<(), Error>> {
-    one_sided(pager, faulter, Role::Answerer)
-}
-
 /// Begins the mapping of the running thread's items in its own space. Returns as `begin`.
 pub fn to_itself(thread: Ref<Thread>) -> Option<Result<(), Error>> {
     let (tag, task) = (Tag(thread.frame().si.get()), thread.task);
@@ -226,8 +219,10 @@ pub fn to_itself(thread: Ref<Thread>) -> Option<Result<(), Error>> {
     one_sided(thread, thread, Role::Alone)
 }
 
-/// Begins a transfer after `map_answer` has perhaps mapped some of the items, with interrupts off.
-fn one_sided(sender: Ref<Thread>, receiver: Ref<Thread>, role: Role) -> Option<Result<(), Error>> {
+/// Begins the transfer of the running sender's map items after `map_answer` has perhaps mapped some
+/// of them, with interrupts off: to its own space, or in its reply as a pager to a faulter, which is
+/// blocked on it (`ipc::awaits_answer`), and is resumed on success only. Returns as `begin`.
+pub fn one_sided(sender: Ref<Thread>, receiver: Ref<Thread>, role: Role) -> Option<Result<(), Error>> {
     enter(sender, receiver, role, Tag(sender.frame().si.get()));
     poll();
     run(sender, receiver, sender)

@@ -32,10 +32,7 @@ pub type Done = Result<(), Stop>;
 impl Stop {
     /// Stops if a condition is true, as `Error::when` does.
     pub fn when(self, condition: bool) -> Done {
-        if condition {
-            return Err(self);
-        }
-        Ok(())
+        (!condition).then_some(()).ok_or(self)
     }
 }
 
@@ -96,7 +93,7 @@ pub(crate) struct Leaf {
 
 impl Leaf {
     pub(crate) fn cell(&self) -> &'static Cell<u64> {
-        entry_cell(self.table, self.slot)
+        POOL.word(self.table, self.slot)
     }
 
     /// None for an object of the kernel's.
@@ -121,7 +118,7 @@ impl Leaf {
         let (group, place) = in_group(node);
         let owner = owner_of(group).get();
         let (table, slot) = (PoolPage::new(owner / GROUPS), (owner % GROUPS) as usize * GROUP + place);
-        Leaf { table, slot, level: POOL.page(table).level.get(), entry: entry_cell(table, slot).get() }
+        Leaf { table, slot, level: POOL.page(table).level.get(), entry: POOL.word(table, slot).get() }
     }
 
     /// Top table of its space.
@@ -154,10 +151,6 @@ impl Leaf {
 /// Top table of the space that a table is part of, as in `Task::space`.
 fn root_of(table: PoolPage) -> PhysAddr {
     POOL.page(table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
-}
-
-pub(crate) fn entry_cell(table: PoolPage, slot: usize) -> &'static Cell<u64> {
-    POOL.word(table, slot)
 }
 
 /// The group of a node, and its place there.
@@ -195,12 +188,7 @@ fn new_nodes(table: PoolPage, number: usize) -> Result<(), Error> {
 }
 
 /// A table for entries of `level` from address `base` on, below another one (or none).
-pub(super) fn new_table(
-    account: Ref<pool::Account>,
-    level: u8,
-    base: VirtAddr,
-    above: PoolPage,
-) -> Result<PoolPage, Error> {
+pub(super) fn new_table(account: Ref<Account>, level: u8, base: VirtAddr, above: PoolPage) -> Result<PoolPage, Error> {
     let table = POOL.take_zeroed(account, Kind::Table)?;
     let page = POOL.page(table);
     page.task.set(POOL.page(above).task.get());
@@ -212,7 +200,7 @@ pub(super) fn new_table(
 
 /// A top table with the kernel's entries, the upper half of a supervisor task that the space is to
 /// show, and nothing else.
-pub fn new_root(account: Ref<pool::Account>, half: Option<Ref<Task>>) -> Result<PoolPage, Error> {
+pub fn new_root(account: Ref<Account>, half: Option<Ref<Task>>) -> Result<PoolPage, Error> {
     let table = new_table(account, TOP_LEVEL, VirtAddr::new(0), POOL.first.get())?;
     // SAFETY: fresh and zero.
     unsafe { copy_kernel_half(POOL.address(table).cast()) };
@@ -236,10 +224,10 @@ pub const LAST_SLOT: VirtAddr = VirtAddr::new((ENTRIES as u64 - 1) * span(TOP_LE
 /// Gives a task a table of its own below the last slot of its top table, as long as the task lives:
 /// with the entry of the kernel's image, and room for the task's memory.
 pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
-    let (root, last) = (POOL.page(task.root_table), entry_cell(task.root_table, ENTRIES - 1));
+    let (root, last) = (POOL.page(task.root_table), POOL.word(task.root_table, ENTRIES - 1));
     poll();
     let table = new_table(task.account, TOP_LEVEL - 1, LAST_SLOT, task.root_table)?;
-    entry_cell(table, IMAGE_SLOT).set(entry_cell(POOL.index_of(leads_to(last.get())), IMAGE_SLOT).get());
+    POOL.word(table, IMAGE_SLOT).set(POOL.word(POOL.index_of(leads_to(last.get())), IMAGE_SLOT).get());
     // As the top table it is never given back as empty.
     POOL.page(table).used.set(1);
     last.set(POOL.physical(table).raw() | TASK_TABLE | SHOWN);
@@ -252,7 +240,7 @@ pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
 /// if it has a table there: neither user mode nor a walk reaches it. That table now stays as long
 /// as the supervisor task. False if it was shown already, or there is nothing to show.
 fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
-    let (cell, shown) = (entry_cell(server.root_table, slot), entry_cell(root, slot));
+    let (cell, shown) = (POOL.word(server.root_table, slot), POOL.word(root, slot));
     let entry = cell.get();
     if entry & MAPPED == 0 || leads_to(entry) == leads_to(shown.get()) {
         return false;
@@ -269,7 +257,7 @@ fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
 /// The tables of a supervisor task's upper half go with it, but the last slot's.
 #[cold]
 fn end_showing(server: Ref<Task>) {
-    let entries = (UPPER_SLOTS.start..ENTRIES - 1).map(|slot| entry_cell(server.root_table, slot).get());
+    let entries = (UPPER_SLOTS.start..ENTRIES - 1).map(|slot| POOL.word(server.root_table, slot).get());
     for table in entries.filter(|entry| entry & SHOWN != 0).map(|entry| POOL.index_of(leads_to(entry))) {
         POOL.page(table).count_entries(-1);
         drop_if_empty(table);
@@ -309,13 +297,13 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
     let (mut table, mut level) = (task.root_table, TOP_LEVEL);
     let upper = task.last_tables[1].get();
     if stop <= 1 && POOL.page(upper).base.get() == address.align_down(span(2)) {
-        if entry_cell(upper, slot(address, 1)).get() & (PRESENT | LARGE) != PRESENT {
+        if POOL.word(upper, slot(address, 1)).get() & (PRESENT | LARGE) != PRESENT {
             return (upper, 1);
         }
         (table, level) = (upper, 1);
     }
     for below in (stop..level).rev() {
-        let entry = entry_cell(table, slot(address, below + 1)).get();
+        let entry = POOL.word(table, slot(address, below + 1)).get();
         if entry & (MAPPED | LARGE) != MAPPED {
             break;
         }
@@ -331,7 +319,7 @@ fn walk_down(task: Ref<Task>, address: VirtAddr, stop: u8) -> Hole {
 pub(crate) fn find(task: Ref<Task>, address: VirtAddr) -> Result<Leaf, u8> {
     let (table, level) = walk(task, address, 0);
     let slot = slot(address, level);
-    let leaf = Leaf { table, slot, level, entry: entry_cell(table, slot).get() };
+    let leaf = Leaf { table, slot, level, entry: POOL.word(table, slot).get() };
     Some(leaf).filter(|leaf| leaf.entry & MAPPED != 0).ok_or(level)
 }
 
@@ -341,14 +329,14 @@ pub fn next_leaf(task: Ref<Task>, mut at: VirtAddr, end: VirtAddr) -> Option<Lea
     while at < end {
         let (table, level) = walk(task, at, 0);
         let mut number = slot(at, level);
-        let entry = entry_cell(table, number).get();
+        let entry = POOL.word(table, number).get();
         if entry & MAPPED != 0 {
             return Some(Leaf { table, slot: number, level, entry });
         }
         poll();
         number = POOL.page(table).next_filled(number);
         let slots = ENTRIES.min(number + SCAN);
-        while number < slots && entry_cell(table, number).get() & MAPPED == 0 {
+        while number < slots && POOL.word(table, number).get() & MAPPED == 0 {
             number += 1;
         }
         at = at.align_down(span(level + 1)) + number as u64 * span(level);
@@ -373,14 +361,10 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
 
 /// The table for entries of `level` at an address, made if need be. Fails with Busy where a larger
 /// page is mapped.
-pub(super) fn table_for(
-    task: Ref<Task>,
-    (mut table, mut at): Hole,
-    address: VirtAddr,
-    level: u8,
-) -> Result<PoolPage, Error> {
+pub(super) fn table_for(task: Ref<Task>, hole: Hole, address: VirtAddr, level: u8) -> Result<PoolPage, Error> {
+    let (mut table, mut at) = hole;
     while at > level {
-        let cell = entry_cell(table, slot(address, at));
+        let cell = POOL.word(table, slot(address, at));
         Error::Busy.when(cell.get() & PRESENT != 0)?;
         poll();
         let below = new_table(task.account, at - 1, address.align_down(span(at)), table);
@@ -534,7 +518,7 @@ fn row(table: PoolPage, slot: usize, most: u64) -> (&'static [Cell<u64>], impl I
     let first = node_of(table, slot);
     let nodes = (0..count).map(move |number| first.behind(number));
     // SAFETY: they are in one group of a table.
-    (unsafe { core::slice::from_raw_parts(entry_cell(table, slot), count) }, nodes)
+    (unsafe { core::slice::from_raw_parts(POOL.word(table, slot), count) }, nodes)
 }
 
 /// Small pages of one group that go, all at once.
@@ -823,12 +807,12 @@ pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
         return false;
     }
     let Ok(above) = table_for(task, walk(task, to, 1), to, 1) else { return false };
-    let (page, cell) = (POOL.page(table), entry_cell(above, slot(to, 1)));
+    let (page, cell) = (POOL.page(table), POOL.word(above, slot(to, 1)));
     if cell.get() & PRESENT != 0 {
         return false;
     }
     let old = page.parent.replace(above);
-    let entry = entry_cell(old, slot(from, 1));
+    let entry = POOL.word(old, slot(from, 1));
     // Nobody walks the tables while the table is in neither place.
     shoot_down(task.space.get());
     cell.set(entry.take());
@@ -976,7 +960,7 @@ fn map_small_pages<const RAISES: bool>(
         if !item.is_page() || target & (GROUP_ADDRESS | MAP_GRANT) != group.raw() {
             break;
         }
-        let place = |table, level| (entry_cell(table, slot(source, level)).get(), node_of(table, slot(source, level)));
+        let place = |table, level| (POOL.word(table, slot(source, level)).get(), node_of(table, slot(source, level)));
         if source - base >= size {
             let before = walked;
             (walked, level) = walk(from, source, 0);
@@ -992,7 +976,7 @@ fn map_small_pages<const RAISES: bool>(
             break;
         }
         let number = (target / PAGE_SIZE) as usize % GROUP;
-        let cell = entry_cell(table, start + number);
+        let cell = POOL.word(table, start + number);
         let wanted = || mapped(entry, limits(item.rights()), bits);
         if cell.get() == 0 {
             Nodes.plant(first.behind(number), parent);
@@ -1018,7 +1002,7 @@ fn map_small_pages<const RAISES: bool>(
 #[cold]
 #[inline(never)]
 fn raise(table: PoolPage, slot: usize, wanted: u64, parent: NodeIndex) -> bool {
-    let leaf = Leaf { table, slot, level: 0, entry: entry_cell(table, slot).get() };
+    let leaf = Leaf { table, slot, level: 0, entry: POOL.word(table, slot).get() };
     let same = (leaf.entry ^ wanted) & ADDRESS == 0 && Nodes.parent(leaf.node()) == parent;
     if same && raised(leaf.entry, wanted) != leaf.entry {
         leaf.change(|old| raised(old, wanted));
@@ -1047,7 +1031,7 @@ fn map_row(leaf: &Leaf, source: VirtAddr, to: Ref<Task>, target: VirtAddr, item:
     let (cells, nodes) = row(table, start, room.min(rest / PAGE_SIZE));
     // What there is to map at a place of the row, and its node.
     let source = |number: usize| match small {
-        true => (entry_cell(leaf.table, leaf.slot + number).get(), parent.behind(number)),
+        true => (POOL.word(leaf.table, leaf.slot + number).get(), parent.behind(number)),
         false => (entry + number as u64 * PAGE_SIZE, parent),
     };
     let (limits, bits, mut rights, mut count) = (limits(item.rights()), to.page_bits, 0, 0);
@@ -1185,7 +1169,7 @@ impl Mapping {
     /// page is there already, or 0, because what is there must stay.
     fn make_room(&self, at: VirtAddr, level: u8, from: &Leaf, new: u64, work: &mut Work) -> Result<Option<u64>, Stop> {
         let (table, found) = walk(self.to, at, level);
-        let leaf = Leaf { table, slot: slot(at, found), level: found, entry: entry_cell(table, slot(at, found)).get() };
+        let leaf = Leaf { table, slot: slot(at, found), level: found, entry: POOL.word(table, slot(at, found)).get() };
         let old = leaf.entry;
         if old & PRESENT == 0 {
             return Ok(None);
@@ -1255,7 +1239,7 @@ fn in_area(task: Ref<Task>, address: VirtAddr) -> bool {
 pub fn map_object(task: Ref<Task>, address: VirtAddr, physical: PhysAddr, write: bool) -> Result<(), Error> {
     let table = table_for(task, walk(task, address, 0), address, 0)?;
     let rights = if write { WRITE | NO_EXECUTE } else { NO_EXECUTE };
-    let cell = entry_cell(table, slot(address, 0));
+    let cell = POOL.word(table, slot(address, 0));
     debug_assert!(cell.get() & PRESENT == 0);
     cell.set(physical.raw() | task.page_bits | KERNEL_OBJECT | rights);
     POOL.page(table).count_entries(1);
@@ -1324,7 +1308,7 @@ pub fn free_all(task: Ref<Task>) {
     }
     let (table, level) = walk(task, LAST_SLOT, TOP_LEVEL - 1);
     if level < TOP_LEVEL {
-        entry_cell(table, IMAGE_SLOT).set(0);
+        POOL.word(table, IMAGE_SLOT).set(0);
         free_table(table);
     }
     free_table(task.root_table);

@@ -351,11 +351,6 @@ impl Pool {
             self.page(next).prev.set(prev);
         }
     }
-
-    /// The account that owns the whole pool.
-    pub fn root_account(&'static self) -> Ref<Account> {
-        Ref::to(&self.root)
-    }
 }
 
 /// Bits of `Page::parts` for which a page has no room, if objects have this size: they count as in

@@ -393,7 +393,7 @@ impl Plan {
 
 /// The account that pays for what a chief's tasks have none of their own for.
 pub fn account_of(chief: Option<Ref<Task>>) -> Ref<Account> {
-    chief.map_or(POOL.root_account(), |chief| chief.account)
+    chief.map_or(Ref::to(&POOL.root), |chief| chief.account)
 }
 
 /// A task in the clan of `top`, at any depth, that has no clan itself; `top` if it has none.

@@ -28,7 +28,10 @@ fn panic(info: &PanicInfo) -> ! {
     if let Some(cpu) = cpu.filter(|_| around == 0) {
         lock::stop_others(cpu);
     }
-    serial::fall_back();
+    if serial::PORT.get() == 0 {
+        // Perhaps the command line was not read yet.
+        serial::init(serial::COM[0]);
+    }
     // After the serial line: a fault on the screen is told there, and by the second panic alone.
     if around == 0 {
         screen::show(screen::Shown::Panic);

@@ -8,9 +8,7 @@
 use crate::mm::{io, space, space::Done, space::Stop, space::Work};
 use crate::object::{thread::Flags, thread::State, *};
 use crate::sys::{exregs, lthreads, small, tasks};
-use crate::{
-    arch, arch::cpu, arch::paging::TABLE_SPAN, base::abi::*, base::*, ipc::fault, ipc::ipc, percpu::preempt, sched,
-};
+use crate::{arch::*, base::abi::*, base::*, ipc::fault, ipc::ipc, percpu::preempt, sched};
 
 /// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
 const INSTRUCTION: u64 = 2;
@@ -129,7 +127,9 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Out
 /// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
 /// Returns false if the range must be unmapped instead. Error: Invalid.
 fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begins: bool) -> Result<bool, Error> {
-    Error::Invalid.when(end - start != TABLE_SPAN || (start.raw() | to) % TABLE_SPAN != 0 || to >> SPACE_SHIFT != 0)?;
+    Error::Invalid.when(
+        end - start != paging::TABLE_SPAN || (start.raw() | to) % paging::TABLE_SPAN != 0 || to >> SPACE_SHIFT != 0,
+    )?;
     Ok(begins && space::move_table(task, start, VirtAddr::new(to)))
 }
 
@@ -177,7 +177,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Outcome {
     frame.di.set(thread.priority.get() as u64);
     frame.si.set(thread.state() as u64);
     frame.dx.set(if thread.state() == State::Ready { ID_NIL } else { thread.partner.get().0 });
-    frame.r8.set(arch::clock::ticks_to_ns(arch::switch::consumed(thread)));
+    frame.r8.set(clock::ticks_to_ns(switch::consumed(thread)));
     frame.r9.set(thread.slice.get());
     frame.r10.set(if thread.has(Flags::MIGRATING) { thread.target.get() } else { thread.cpu.get() } as u64);
     frame.r12.set(thread.preempter.get().0);

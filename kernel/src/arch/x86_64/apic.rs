@@ -194,7 +194,7 @@ pub fn calibrate() {
         write_local(local::TIMER_COUNT, u32::MAX);
         rdtsc()
     };
-    let tsc = Reference { hz: clock::parameters().0, mask: u64::MAX, start: &start, read: &|| Some(rdtsc()) };
+    let tsc = Reference { hz: clock::PARAMETERS.get().0, mask: u64::MAX, start: &start, read: &|| Some(rdtsc()) };
     let count = || (u32::MAX - read_local(local::TIMER_NOW)) as u64;
     let timer = frequency::measure(&tsc, &rdtsc, &count).filter(|hz| *hz != 0);
     write_local(local::TIMER_COUNT, 0);

@@ -7,8 +7,9 @@ use crate::{arch::regs::*, base::*};
 const SHIFT: u64 = 24;
 pub const NS_PER_S: u64 = 1_000_000_000;
 
-/// The TSC's frequency, what it was when kernel time began, the multiplier, and the shift.
-static PARAMETERS: Global<Cell<(u64, u64, u64, u64)>> = Global::new(Cell::new((0, 0, 0, SHIFT)));
+/// The TSC's frequency, what it was when kernel time began, the multiplier, and the shift, as the
+/// KIP has them.
+pub static PARAMETERS: Global<Cell<(u64, u64, u64, u64)>> = Global::new(Cell::new((0, 0, 0, SHIFT)));
 
 /// Begins kernel time now.
 pub fn init(hz: u64) {
@@ -17,7 +18,7 @@ pub fn init(hz: u64) {
 
 /// Kernel time in ns.
 pub fn now() -> u64 {
-    let (_, base, ..) = parameters();
+    let (_, base, ..) = PARAMETERS.get();
     ticks_to_ns(rdtsc() - base)
 }
 
@@ -32,11 +33,6 @@ pub fn wait_for(ns: u64, is_so: impl Fn() -> bool) -> bool {
 
 /// Converts TSC ticks to ns.
 pub fn ticks_to_ns(ticks: u64) -> u64 {
-    let (_, _, mult, _) = parameters();
+    let (_, _, mult, _) = PARAMETERS.get();
     ((ticks as u128 * mult as u128) >> SHIFT) as u64
-}
-
-/// Frequency, base, multiplier and shift, for the KIP.
-pub fn parameters() -> (u64, u64, u64, u64) {
-    PARAMETERS.get()
 }

@@ -347,7 +347,8 @@ pub fn leave(cpu: &Cpu) {
 }
 
 unsafe extern "C" {
-    static mut boot_pml4: [u64; ENTRIES];
+    /// The boot tables' top table, which is the kernel's own.
+    pub(crate) static mut boot_pml4: [u64; ENTRIES];
     static _text: u8;
     static _constants: u8;
     static _data: u8;
@@ -360,7 +361,7 @@ const TABLE: u64 = PRESENT | WRITE;
 const CONSTANT: u64 = PRESENT | ACCESSED | DIRTY | GLOBAL | NO_EXECUTE;
 
 /// The kernel's text and constants in physical memory.
-fn fixed_image() -> core::ops::Range<u64> {
+pub(crate) fn fixed_image() -> core::ops::Range<u64> {
     image_physical(&raw const _text).raw()..image_physical(&raw const _data).raw()
 }
 
@@ -396,7 +397,7 @@ unsafe fn entry_at(root: *mut u64, address: u64, level: u8) -> *mut u64 {
 
 /// A page of the pool, zero, forever: its physical address.
 fn new_page() -> u64 {
-    let page = POOL.take_zeroed(POOL.root_account(), Kind::Table);
+    let page = POOL.take_zeroed(Ref::to(&POOL.root), Kind::Table);
     POOL.physical(page.expect("the pool is larger than the boot needs")).raw()
 }
 
@@ -431,37 +432,6 @@ pub unsafe fn finish_kernel_map(end: u64) {
         core::ptr::copy_nonoverlapping(new, top, ENTRIES);
         write_cr3(read_cr3());
         *entry_at(new, 0, 1) = TABLE | LARGE;
-    }
-}
-
-/// Panics unless each page of the kernel's half can be written or executed but not both, is out of
-/// the users' reach, and leaves the kernel's text and constants as they are.
-pub fn check_kernel_map() {
-    // SAFETY: the boot table is the top one.
-    unsafe { check((&raw const boot_pml4).cast(), TOP_LEVEL, UPPER_SLOTS) };
-}
-
-/// The same for some entries of one table and all below them.
-///
-/// # Safety
-/// `table` is a table of that level of the kernel's half.
-unsafe fn check(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
-    for number in slots {
-        // SAFETY: the caller's contract; entries of tables lead to tables.
-        let entry = unsafe { *table.add(number) };
-        if entry & PRESENT == 0 {
-            continue;
-        }
-        assert!(entry & (USER | MAPPED) == 0, "users reach the kernel's half");
-        if level > 0 && entry & LARGE == 0 {
-            // SAFETY: as above.
-            unsafe { check(self::table(leads_to(entry)), level - 1, 0..ENTRIES) };
-        } else if entry & WRITE != 0 {
-            let start = leads_to(entry).align_down(span(level)).raw();
-            let fixed = fixed_image();
-            assert!(entry & NO_EXECUTE != 0, "physical page {start:#x} of the kernel is writable and executable");
-            assert!(start >= fixed.end || start + span(level) <= fixed.start, "the kernel's text is writable");
-        }
     }
 }
 

@@ -28,13 +28,6 @@ pub fn init(port: u16) {
     }
 }
 
-/// In a panic before the command line was read: the first port.
-pub fn fall_back() {
-    if PORT.get() == 0 {
-        init(COM[0]);
-    }
-}
-
 /// Writes a byte.
 pub fn put(byte: u8) {
     let port = PORT.get();
