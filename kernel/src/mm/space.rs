@@ -1117,6 +1117,8 @@ impl Mapping {
             return Ok((0, done + (memory.start - target.raw())));
         }
         let rest = ((1 << self.place.log2) - done).min(memory.end - target.raw());
+        // A small area may lie in the middle of a large page.
+        let rest = if self.to.area_size > 0 { rest.min(self.to.area - target) } else { rest };
         // The largest level at which a piece of the leaf can be entered there.
         let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
         let level = (1..=leaf.level).rev().find(fits).unwrap_or(0);
