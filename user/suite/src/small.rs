@@ -223,6 +223,14 @@ impl Small {
         Some(fault.map(given.from, given.rights))
     }
 
+    /// Answers a fault of the task, if it is given a page there.
+    pub fn answers(&self, got: &Received) -> Result<bool, Failure> {
+        match self.answer(&PageFault::of(got)) {
+            Some(answer) => send(got.from, answer, Timeout::Zero).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Answers faults of this task until another message comes from it.
     pub fn serve(&self) -> Result<Received, Fault> {
         serve(&[self])
