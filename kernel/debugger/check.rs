@@ -236,8 +236,10 @@ fn check_windows(host: Ref<Task>, above: Leaf, sum: &mut Sum) {
         // The processor sets bits in the copy.
         let fits = own.is_some_and(|own| match own.level {
             0 => leads_to(shown.entry) == POOL.physical(own.table),
-            _ => (shown.entry ^ own.entry) & !(ADDRESS | MAPPED | ACCESSED | DIRTY) == 0
-                && leads_to(shown.entry).raw() == leads_to(own.entry).raw() + (VirtAddr::new(at) - own.address()),
+            _ => {
+                (shown.entry ^ own.entry) & !(ADDRESS | MAPPED | ACCESSED | DIRTY) == 0
+                    && leads_to(shown.entry).raw() == leads_to(own.entry).raw() + (VirtAddr::new(at) - own.address())
+            }
         });
         expect(fits, shown.address(), "shown, and not what the window's task has");
     }

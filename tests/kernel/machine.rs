@@ -318,7 +318,9 @@ fn access(linear: u64, write: bool) -> Option<(u64, u64)> {
         let cell = unsafe { &*(table as *const Cell<u64>).add(slot) };
         let entry = cell.get();
         rights &= entry;
-        if entry & (paging::PRESENT | paging::USER) != paging::PRESENT | paging::USER || write && rights & paging::WRITE == 0 {
+        if entry & (paging::PRESENT | paging::USER) != paging::PRESENT | paging::USER
+            || write && rights & paging::WRITE == 0
+        {
             return None;
         }
         let leaf = level == 0 || entry & paging::LARGE != 0;

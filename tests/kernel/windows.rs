@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Windows against the tables of the tasks that have them: random histories of maps, unmaps, grants,
-//! large pages, tables that move, windows that open and close, promotions, and deletions, restarted
-//! wherever the kernel may be interrupted, while two processors use what is mapped.
+//! Windows against the tables of the tasks that have them: random histories of maps, unmaps,
+//! grants, large pages, tables that move, windows that open and close, promotions, and deletions,
+//! restarted wherever the kernel may be interrupted, while two processors use what is mapped.
 //!
 //! A window shows what its task's own tables have, on which spaces.rs's model already agrees, and
 //! nothing else, whatever the TLBs hold. The processor walks the tables that are loaded.
@@ -154,8 +154,8 @@ impl History {
         }
     }
 
-    /// An address of a member's, from a small set: in windows of every size, at the end of some, and
-    /// beyond. Aligned to a size.
+    /// An address of a member's, from a small set: in windows of every size, at the end of some,
+    /// and beyond. Aligned to a size.
     fn address(&self, log2: u8) -> u64 {
         let base =
             [0x40_0000, (1 << SMALL_MIN_LOG2) - TABLE_SPAN, 1 << SMALL_MIN_LOG2, 1 << 27, 1 << 30][self.one_of(5)];
@@ -346,11 +346,11 @@ impl History {
         let (linear, write) = (base + self.address(12) % (1 << 30) + 8, self.random.below(2) == 0);
         self.run(processor, self.chief);
         let Some(got) = self.machine.access(linear, write) else { return };
-        let window =
-            |member: Ref<Task>| member.window.get().map(|window| (member, linear - window.reach.base(), window));
-        let mut windows = self.root.members.iter().filter_map(window);
-        let here = windows.find(|(_, address, window)| *address < window.reach.size());
-        let (member, address, _) = here.unwrap_or_else(|| panic!("{linear:#x} is in no window, and there is a page"));
+        let offset = |window: &crate::object::task::Window| linear.wrapping_sub(window.reach.base());
+        let windows = self.root.members.iter().filter_map(|member| Some((member, member.window.get()?)));
+        let here = windows.into_iter().find(|(_, window)| offset(window) < window.reach.size());
+        let (member, window) = here.unwrap_or_else(|| panic!("{linear:#x} is in no window, and there is a page"));
+        let address = offset(&window);
         assert_shows(got, find(member, VirtAddr::new(address)).ok(), address, write);
         self.counts.seen_by_host += 1;
     }
@@ -390,7 +390,7 @@ impl History {
     }
 }
 
-/// What an access found is what the task's own tables have, with no more rights, and is noted there.
+/// What an access found is what the task's own tables have, with no more rights, and noted there.
 fn assert_shows((physical, entry): (u64, u64), own: Option<Leaf>, address: u64, write: bool) {
     let own = own.unwrap_or_else(|| panic!("{address:#x} is used after it was taken away"));
     let there = leads_to(own.entry).raw() + address % span(own.level);

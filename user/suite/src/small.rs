@@ -372,11 +372,6 @@ pub fn fill(page: u64, value: u32) {
     }
 }
 
-/// Whether every word of a page of the suite's is this one.
-pub fn is_filled(page: u64, value: u32) -> bool {
-    (0..PAGE).step_by(4).all(|offset| word(page + offset) == value)
-}
-
 /// Reads a word of 32 bits of the suite's.
 pub fn word(address: u64) -> u32 {
     // SAFETY: as of `peek`.
