@@ -12,10 +12,14 @@
 pub mod acpi;
 #[path = "../../kernel/src/arch/x86_64/clock.rs"]
 pub mod clock;
+#[path = "../../kernel/src/arch/x86_64/compat.rs"]
+pub mod compat;
 #[path = "../../kernel/src/arch/x86_64/cpu.rs"]
 pub mod cpu;
 #[path = "../../kernel/src/arch/x86_64/direct.rs"]
 pub mod direct;
+#[path = "../../kernel/src/arch/x86_64/entry/fast.rs"]
+pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
@@ -206,6 +210,13 @@ impl Machine {
         touch(address, write)
     }
 
+    /// A user access to a linear address by the acting processor, whatever tables it has loaded: by
+    /// its TLB, otherwise by a walk of these tables. Returns the physical address, and the entry
+    /// with the rights of all levels; or none, a page fault.
+    pub fn access(&self, linear: u64, write: bool) -> Option<(u64, u64)> {
+        access(linear, write)
+    }
+
     /// Whenever the kernel polls for interrupts on the first processor, the second one writes there
     /// if it is in user mode.
     pub fn write_beside(&self, address: Option<u64>) {
@@ -281,6 +292,48 @@ fn touch(address: u64, write: bool) -> bool {
     leaf.cell().set(leaf.entry | used);
     held.insert(place(leaf.level), leaf.entry | used);
     true
+}
+
+/// A user access to a linear address (`Machine::access`).
+fn access(linear: u64, write: bool) -> Option<(u64, u64)> {
+    let processor = STATE.acting.get();
+    let tag = STATE.cr3[processor].get() % paging::span(0);
+    let mut held = STATE.translations[processor].borrow_mut();
+    let place = |level| (tag, level, linear & !(paging::span(level) - 1));
+    let found = |level, entry: u64| Some(((entry & paging::ADDRESS) + linear % paging::span(level), entry));
+    let known = (0..3).find_map(|level| Some((level, *held.get(&place(level))?)));
+    // The first write by an entry is noted in the tables.
+    let written = paging::WRITE | paging::DIRTY;
+    if let Some((level, entry)) = known.filter(|(_, entry)| !write || entry & written == written) {
+        return found(level, entry);
+    }
+    // A page fault drops what the processor has of the address.
+    (0..3).for_each(|level| {
+        held.remove(&place(level));
+    });
+    let (mut table, mut rights) = (STATE.cr3[processor].get() & paging::ADDRESS, paging::WRITE);
+    for level in (0..=paging::TOP_LEVEL).rev() {
+        let slot = paging::slot(VirtAddr::new(linear), level);
+        // SAFETY: page tables are memory of the pool, one to one.
+        let cell = unsafe { &*(table as *const Cell<u64>).add(slot) };
+        let entry = cell.get();
+        rights &= entry;
+        if entry & (paging::PRESENT | paging::USER) != paging::PRESENT | paging::USER
+            || write && rights & paging::WRITE == 0
+        {
+            return None;
+        }
+        let leaf = level == 0 || entry & paging::LARGE != 0;
+        let used = if leaf && write { paging::ACCESSED | paging::DIRTY } else { paging::ACCESSED };
+        cell.set(entry | used);
+        if leaf {
+            let entry = (entry | used) & !paging::WRITE | rights;
+            held.insert(place(level), entry);
+            return found(level, entry);
+        }
+        table = entry & paging::ADDRESS;
+    }
+    None
 }
 
 /// The second processor's write, if one is set and the processor is in user mode.
@@ -634,6 +687,11 @@ pub mod switch {
         thread.frame().ip.get() == canonical(thread.frame().ip.get())
     }
 
+    pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+        charge(cpu, thread);
+        true
+    }
+
     pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
         if cpu.loaded.get() != Some(thread) {
             cpu.loaded_changed();
@@ -663,6 +721,8 @@ pub mod switch {
 
 /// The switch to the first thread.
 pub mod entry {
+    pub use super::fast;
+
     pub fn start() -> ! {
         panic!("the host tests do not boot")
     }

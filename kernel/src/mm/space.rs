@@ -1110,9 +1110,9 @@ impl Mapping {
         if target.raw() < memory.start {
             return Ok((0, done + (memory.start - target.raw())));
         }
-        // A page larger than the kernel area must not cover it. Where there is none the gap may be 0.
-        let gap = (self.to.area - target).wrapping_sub(1);
-        let rest = ((1 << self.place.log2) - done).min(memory.end - target.raw()).min(gap.saturating_add(1));
+        let rest = ((1 << self.place.log2) - done).min(memory.end - target.raw());
+        // A small area may lie in the middle of a large page.
+        let rest = if self.to.area_size > 0 { rest.min(self.to.area - target) } else { rest };
         // The largest level at which a piece of the leaf can be entered there.
         let fits = |level: &u8| (source.raw() | target.raw()) & (span(*level) - 1) == 0 && rest >= span(*level);
         let level = (1..=leaf.level).rev().find(fits).unwrap_or(0);

@@ -79,3 +79,7 @@ pub fn show(task: Ref<Task>, address: VirtAddr) -> bool {
     let cell = window.cell(address);
     cell.get() & !(ACCESSED | DIRTY) != shown & !(ACCESSED | DIRTY) && cell.replace(shown) != shown
 }
+
+#[cfg(test)]
+#[path = "../../../tests/kernel/windows.rs"]
+mod tests;

@@ -3,7 +3,8 @@
 //! case and shuts the machine down with the result.
 //!
 //! `args only=TOPIC` runs one topic, `args seed=NUMBER` sets the random seed. `args end=NUMBER`
-//! runs nothing and requests this shutdown code.
+//! runs nothing and requests this shutdown code. `args attacks=NUMBER` is the number of random
+//! accesses of a small task in the topic small-random.
 
 #![no_std]
 #![no_main]
@@ -42,6 +43,7 @@ fn main(program: Program) -> Result<(), Failure> {
     prepare(priority)?;
     let only = program.option("only");
     pool::set_seed(program.option("seed").and_then(|word| word.parse().ok()).unwrap_or(0));
+    pool::set_attacks(program.option("attacks").and_then(|word| word.parse().ok()));
     let mut score = Score::default();
     if kip().processors == 1 {
         println!("suite: one processor: of topic processors runs only what needs no second one");

@@ -58,6 +58,20 @@ pub fn seed(salt: u64) -> u64 {
     salt ^ SEED.load(Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1) ^ 1
 }
 
+/// Random accesses of a small task unless an option says otherwise.
+const FEW_ATTACKS: u64 = 20_000;
+static ATTACKS: AtomicU64 = AtomicU64::new(FEW_ATTACKS);
+
+/// Sets the number of random accesses of a small task, if one is given.
+pub fn set_attacks(count: Option<u64>) {
+    ATTACKS.store(count.unwrap_or(FEW_ATTACKS), Ordering::Relaxed);
+}
+
+/// That number.
+pub fn attacks() -> u64 {
+    ATTACKS.load(Ordering::Relaxed)
+}
+
 /// Sets the suite's task numbers.
 pub fn set_tasks(numbers: core::ops::Range<u32>) {
     FIRST_TASK.store(numbers.start as u64, Ordering::Relaxed);

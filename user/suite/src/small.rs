@@ -223,6 +223,14 @@ impl Small {
         Some(fault.map(given.from, given.rights))
     }
 
+    /// Answers a fault of the task, if it is given a page there.
+    pub fn answers(&self, got: &Received) -> Result<bool, Failure> {
+        match self.answer(&PageFault::of(got)) {
+            Some(answer) => send(got.from, answer, Timeout::Zero).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Answers faults of this task until another message comes from it.
     pub fn serve(&self) -> Result<Received, Fault> {
         serve(&[self])
@@ -362,11 +370,6 @@ pub fn fill(page: u64, value: u32) {
     for offset in (0..PAGE).step_by(4) {
         set_word(page + offset, value);
     }
-}
-
-/// Whether every word of a page of the suite's is this one.
-pub fn is_filled(page: u64, value: u32) -> bool {
-    (0..PAGE).step_by(4).all(|offset| word(page + offset) == value)
 }
 
 /// Reads a word of 32 bits of the suite's.

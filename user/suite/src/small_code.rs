@@ -20,7 +20,7 @@ pub const BLOCK_SCRATCH: u64 = 0x10;
 /// Offset in a block: eax, ebx, ecx, edx, esi, edi, ebp of `small_int80`, before and after.
 pub const BLOCK_REGISTERS: u64 = 0x40;
 /// Offset in a block: the address of the thread's UTCB.
-pub const BLOCK_UTCB: u64 = 0x18;
+pub const BLOCK_UTCB: u64 = 0x38;
 /// Offset in a block: the UTCB's words 0 and 3 to 5 of `small_int80`, before and after.
 pub const BLOCK_WORDS: u64 = 0x80;
 /// Offset in a block: what string instructions read and write.
@@ -198,4 +198,33 @@ operations! {
     small_load_count: "2: mov eax, [ecx]", "lock inc dword ptr [ebx + {SCRATCH}]", "jmp 2b";
     /// Keeps the sum of all registers of a kind that no call and no interrupt changes, as often as the first argument says.
     small_registers: "movd xmm3, ebp", "movd xmm7, ecx", "2: mov edx, 0x1234", "mov edi, 0x5678", "mov esi, 0x9abc", "pause", "lea eax, [edx + edi]", "add eax, esi", "cmp eax, 0x10368", "jne 3f", "dec ecx", "jnz 2b", "movd eax, xmm3", "movd ecx, xmm7", "3: jmp small_done";
+    /// As many random accesses as the second argument says, from the random state in the first: in
+    /// and beyond its window, by all segments. Those that are left are in the block's scratch. The
+    /// result is 0, or the secret 0x5ec2_e75e that was read.
+    small_random:
+        "mov [ebx + {SCRATCH}], ebp",
+        "mov eax, ecx", "shl eax, 13", "xor ecx, eax", "mov eax, ecx", "shr eax, 17", "xor ecx, eax",
+        "mov eax, ecx", "shl eax, 5", "xor ecx, eax",
+        // One in 32 goes anywhere, the others to its first page.
+        "mov edi, ecx", "rol edi, 7", "test ecx, 0x1f0000", "jz 2f", "and edi, 0xffc", "2:",
+        "mov edx, ecx", "shr edx, 8", "and edx, 7",
+        "dec edx", "js 10f", "dec edx", "js 11f", "dec edx", "js 12f", "dec edx", "js 13f", "dec edx", "js 14f",
+        "dec edx", "js 15f", "dec edx", "js 16f",
+        "mov eax, ss:[edi]", "jmp 20f",
+        "10: mov eax, [edi]", "jmp 20f",
+        "11: mov dword ptr [edi], 0xa5a5a5a5", "jmp 21f",
+        "12: mov esp, edi", "push 0x25a5a5a5", "mov esp, esi", "jmp 21f",
+        "13: mov eax, ecx", "rol eax, 12", "or eax, 3", "and eax, 0x7f", "mov es, eax", "mov eax, es:[edi]", "push 0x2b",
+        "pop es", "jmp 20f",
+        "14: mov eax, 0x63", "mov gs, eax", "mov eax, gs:[edi]", "jmp 20f",
+        "15: push esi", "mov esi, edi", "lodsd", "lodsd", "lodsd", "pop esi", "jmp 20f",
+        // Far: to the next action, or by any selector to anywhere.
+        "16: mov edx, 0x23", "test ecx, 0x1f0000", "jnz 17f", "mov edx, ecx", "rol edx, 12", "and edx, 0x7f",
+        "mov [ebx + {SCRATCH} + 4], edi", "jmp 18f",
+        "17: call small_random_here", "small_random_here: pop eax",
+        // Adds the distance.
+        ".byte 0x05", ".long small_random_next - small_random_here", "mov [ebx + {SCRATCH} + 4], eax",
+        "18: mov [ebx + {SCRATCH} + 8], edx", "xor eax, eax", "jmp fword ptr [ebx + {SCRATCH} + 4]",
+        "20: cmp eax, 0x5ec2e75e", "je small_done",
+        "small_random_next: 21: xor eax, eax", "dec ebp", "jnz small_random", "jmp small_done";
 }

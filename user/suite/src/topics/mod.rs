@@ -39,6 +39,7 @@ mod small_attacks;
 mod small_ipc;
 mod small_memory;
 mod small_processors;
+mod small_random;
 mod strings;
 mod tasks;
 mod transfers;
@@ -54,7 +55,7 @@ pub fn runnable(topic: &str, cases: &'static [Case]) -> &'static [Case] {
         "processors" if kip().processors == 1 => processors::ALONE,
         "small" if !small::is_supported() => small::REFUSED,
         "small-processors" if kip().processors == 1 => &[],
-        "small-attacks" if kip().features & FEATURE_SEGMENT_LIMITS == 0 => &[],
+        "small-attacks" | "small-random" if kip().features & FEATURE_SEGMENT_LIMITS == 0 => &[],
         _ if topic.starts_with("small-") && !small::is_supported() => &[],
         _ => cases,
     }
@@ -101,6 +102,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("small-processors", small_processors::CASES),
     ("small-guards", small_attacks::CASES),
     ("small-attacks", small_attacks::LIMITED),
+    ("small-random", small_random::CASES),
     ("hostile", hostile::CASES),
     ("fuzz", fuzz::CASES),
 ];

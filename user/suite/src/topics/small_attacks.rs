@@ -111,14 +111,14 @@ const CODE_SELECTOR: u64 = 0x23;
 const LONG_SELECTOR: u64 = 0x33;
 const NUMBER_SELECTOR: u64 = 0x7b;
 /// The window of the one that attacks, between its neighbours'.
-const VICTIM: u64 = WINDOW + SIZE | LOG2;
+pub const VICTIM: u64 = WINDOW + SIZE | LOG2;
 /// An offset in a page, behind what code may be at its beginning.
 const INSIDE: u64 = 16;
 /// Addresses before its window, as 32 bits name them: of a word in the last page, and their end.
 const BEFORE: u64 = BEFORE_END - PAGE + INSIDE;
 const BEFORE_END: u64 = 1 << 32;
 /// Words of the secrets, of the decoys, and of its own pages at both edges.
-const SECRET: u32 = 0x5ec2_e75e;
+pub const SECRET: u32 = 0x5ec2_e75e;
 const DECOY: u32 = 0xdec0_dec0;
 const FIRST: u32 = 0x0f1_2575;
 const SECOND: u32 = 0x5ec_0d00;
@@ -128,8 +128,9 @@ const BAD: u32 = 0xbad;
 const GOOD: u32 = 0x600d;
 
 /// All of them.
-struct Siege {
-    attacker: Small,
+pub struct Siege {
+    /// Between its neighbours.
+    pub attacker: Small,
     /// The suite's pages that nobody may touch, and the number of words at their beginning that are
     /// code.
     secrets: [(u64, u64); 5],
@@ -153,7 +154,8 @@ fn host_offset() -> u64 {
     (host_page() + INSIDE).wrapping_sub(VICTIM & !0xff) % BEFORE_END
 }
 
-fn siege() -> Result<Siege, crate::case::Fault> {
+/// The attacker between its neighbours, all of which have their pages.
+pub fn siege() -> Result<Siege, crate::case::Fault> {
     let (mut left, mut right) = (Small::new(USUAL)?, Small::new(WINDOW + 2 * SIZE | LOG2)?);
     fill(host_page(), SECRET);
     let code = code_page(0, returns(BAD))?;
@@ -186,7 +188,7 @@ fn siege() -> Result<Siege, crate::case::Fault> {
 
 impl Siege {
     /// Fails if a secret was changed, or the attacker is elsewhere than it should be.
-    fn end(&self, reach: u64) -> Outcome {
+    pub fn end(&self, reach: u64) -> Outcome {
         for (number, (page, code)) in self.secrets.into_iter().enumerate() {
             let changed = (code..PAGE).step_by(4).find(|offset| word(page + offset) != SECRET);
             same!(number, changed, None);

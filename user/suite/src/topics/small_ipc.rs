@@ -15,7 +15,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX};
 use keel_l4::abi::memory::*;
 use keel_l4::abi::{ExRegs, MapItem, Status, Utcb};
-use keel_l4::ipc::{call, notify, receive, send, wait, Message, Received, Timeout};
+use keel_l4::ipc::{call, notify, receive, send, Message, Received, Timeout};
 use keel_l4::kip::now;
 use keel_l4::{strings, thread, utcb, Error, Fpage, Id, Side, Tag};
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! A small task at random: loads, stores, pushes, segments and far jumps in its window and beyond,
+//! between neighbours with secrets. Whenever it leaves its window it comes back, with other
+//! thread-local descriptors.
+
+use crate::case::{Case, Outcome};
+use crate::pool::{attacks, seed, PAGE};
+use crate::small::*;
+use crate::small_code::*;
+use crate::topics::hostile::random;
+use crate::topics::small_attacks::{siege, SECRET, VICTIM};
+use crate::{holds, same};
+use keel_l4::abi::call::*;
+use keel_l4::abi::memory::*;
+use keel_l4::abi::ExRegs;
+use keel_l4::ipc::{send, wait, Message, Timeout};
+use keel_l4::kip::now;
+use keel_l4::println;
+use keel_l4::thread::{exchange, set_reach};
+use keel_l4::Id;
+
+pub const CASES: &[Case] = &[("random-accesses", random_accesses)];
+
+/// The case ends then in any case, in ns: the runner waits no longer than a minute.
+const TIME: u64 = 45_000_000_000;
+/// Where the task may be caught in a loop of its own by a far jump: how long it may take, in ns.
+const LOOP: u64 = 200_000_000;
+
+/// A random thread-local descriptor that the kernel takes: data of any kind, or code.
+fn any_descriptor(state: &mut u64) -> u64 {
+    const FIXED: u64 = 0xf0 << 40;
+    let bits = random(state);
+    let kind = if bits % 4 == 0 { 0xa } else { bits >> 8 & 7 };
+    let base = [0, PAGE, SIZE - PAGE, SIZE, random(state) % (1 << 32)][(bits >> 16) as usize % 5];
+    let limit = [0xfffff, 0xfff, random(state) & 0xfffff][(bits >> 24) as usize % 3];
+    let flags = (bits >> 32 & 1) << 55 | 1 << 54;
+    FIXED | kind << 40 | flags | limit & 0xffff | limit >> 16 << 48 | (base & 0xff_ffff) << 16 | base >> 24 << 56
+}
+
+fn random_accesses() -> Outcome {
+    let siege = siege()?;
+    let attacker = &siege.attacker;
+    let mut state = seed(0x5a11_5bac);
+    let (mut left, mut returns, end) = (attacks(), 0, now() + TIME);
+    while left > 0 && now() < end {
+        attacker.set_tls(core::array::from_fn(|_| any_descriptor(&mut state)))?;
+        attacker.tell(small_random, random(&mut state) & u32::MAX as u64 | 1, left)?;
+        // Its report, a fault, an exception, or nothing.
+        let got = loop {
+            match wait(Timeout::After(LOOP)) {
+                Ok(got) if got.tag.kind() == KIND_PAGE_FAULT && attacker.answers(&got)? => {}
+                got => break got.ok(),
+            }
+        };
+        let reported = got.is_some_and(|got| got.tag.kind() == KIND_USER);
+        if reported {
+            same!("a secret that it read", got.map(|got| got.words[0]) == Some(SECRET as u64), false);
+        }
+        let now_left = word(attacker.block + BLOCK_SCRATCH) as u64;
+        holds!("it comes on", now_left <= left);
+        left = if reported { 0 } else { now_left.saturating_sub(1) };
+        returns += 1;
+        if !reported {
+            // Back to its first instruction, and into its window.
+            let mut record = ExRegs::zeroed();
+            (record.ip, record.sp) = (operation(small_monitor), BLOCKS + PAGE - 16);
+            exchange(attacker.thread, EX_IP | EX_SP, &mut record)?;
+            set_reach(attacker.thread, VICTIM, Id::NIL)?;
+            if got.is_some() {
+                send(attacker.thread, Message::label(0), Timeout::Zero)?;
+            }
+            let first = attacker.serve()?;
+            attacker.expect_report(&first)?;
+        }
+    }
+    println!("small-random: {} accesses, {returns} times out of the window", attacks() - left);
+    same!("its window", set_reach(attacker.thread, VICTIM, Id::NIL)? & !SMALL_PROMOTED, VICTIM);
+    siege.end(VICTIM)
+}
