@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""32-bit programs in windows of Linux's tables (docs/small-spaces.md).
+
+The emulator knows no limits of segments, so these tests see what programs see, and not what protects them: the µ-kernel's suite
+has that, on Bochs.
+"""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from conftest import PLACED, Result, run_in_tests, together
+from test_linux import NARROW, TRANSCRIPT_LIMIT_S, TRANSCRIPTS, transcript_lines
+
+LIMIT_S = 120
+SMALL = ["--place", "i386=small-unsafe"]
+WINDOW = 256 << 20
+# Where a dynamic program has its libraries and, natively, the stack above them.
+LOADED = re.compile(r"=> \S+ \((0x[0-9a-f]+)\)")
+# More programs at once than there are windows.
+PROGRAMS = 20
+
+pytestmark = pytest.mark.skipif(bool(PLACED), reason="Linux in supervisor mode has no windows")
+
+
+def small(command: str, *options: str) -> Result:
+    """The result of a command on Keel, among the guest's 32-bit programs."""
+    programs = ("transcript32", "transcript32-dynamic", "libc.so.6", "ld-linux.so.2")
+    return run_in_tests("keel", command, limit_s=LIMIT_S, options=options, programs=programs)
+
+
+@together("transcripts-1")
+def test_transcripts_are_the_same(once: Callable[..., Result]) -> None:
+    """Each check of a 32-bit program in a window prints what it prints on native Linux."""
+    native = transcript_lines(once("native", TRANSCRIPTS[1], TRANSCRIPT_LIMIT_S, 1))
+    wanted = {name: text for name, text in native.items() if name.startswith("transcript32")}
+    result = run_in_tests("keel", NARROW, limit_s=TRANSCRIPT_LIMIT_S, options=SMALL)
+    got = transcript_lines(result)
+    assert result.status == 0, result.error
+    assert {name: (text, got.get(name)) for name, text in wanted.items() if got.get(name) != text} == {}
+    assert len(got) == len(wanted)
+
+
+@together("small")
+@pytest.mark.parametrize("processors", ["1", "2"])
+def test_programs_are_laid_out_in_their_windows(processors: str) -> None:
+    """Libraries are below 256 MB, or what /proc/sys/keel says; without windows they are not."""
+    command = (
+        "LD_TRACE_LOADED_OBJECTS=1 ./transcript32-dynamic; echo 1024 > /proc/sys/keel/small_window_mb; "
+        "LD_TRACE_LOADED_OBJECTS=1 ./transcript32-dynamic; echo 2048 > /proc/sys/keel/small_window_mb || echo refused"
+    )
+    result = small(command, *SMALL, "--smp", processors)
+    first, second = (int(address, 16) for address in LOADED.findall(result.output))
+    assert first < WINDOW < second < 4 * WINDOW, result.output
+    assert result.output.endswith("refused\n")
+    large = small("LD_TRACE_LOADED_OBJECTS=1 ./transcript32-dynamic; ls /proc/sys/keel", "--smp", processors)
+    assert int(LOADED.findall(large.output)[0], 16) > 4 * WINDOW, large.output
+
+
+@together("small")
+@pytest.mark.parametrize("processors", ["1", "2"])
+def test_more_programs_than_windows(processors: str) -> None:
+    """The ones too many are in spaces of their own, which is said once; all do the same, and windows come back."""
+    many = f"for i in $(seq {PROGRAMS}); do ./transcript32 processes > $i & done; wait; cat $(seq {PROGRAMS}) | sort | uniq -c"
+    result = small(f"{many}; {many}; dmesg | grep -c 'no window is free'", *SMALL, "--smp", processors)
+    *counts, said = result.output.splitlines()
+    assert said == "1", result.output
+    assert counts, result.error
+    assert {line.split()[0] for line in counts} == {str(PROGRAMS)}, result.output
+
+
+@together("small")
+def test_what_has_no_windows_says_so() -> None:
+    """Without limits of segments programs are large, and Linux says why; no program is in the server beside windows."""
+    result = small("./transcript32 --list | wc -l; dmesg | grep 'spaces of their own'", "--place", "i386=small")
+    listed, said = result.output.splitlines()
+    assert int(listed) > 0
+    assert "segments have no limits here" in said
+    refused = small("keel-place server true; echo $?", *SMALL)
+    assert refused.output.endswith("125\n"), refused.output
