@@ -205,8 +205,9 @@ operations! {
         "mov [ebx + {SCRATCH}], ebp",
         "mov eax, ecx", "shl eax, 13", "xor ecx, eax", "mov eax, ecx", "shr eax, 17", "xor ecx, eax",
         "mov eax, ecx", "shl eax, 5", "xor ecx, eax",
-        // One in 32 goes anywhere, the others to its first page.
-        "mov edi, ecx", "rol edi, 7", "test ecx, 0x1f0000", "jz 2f", "and edi, 0xffc", "2:",
+        // One in 32 goes to one of sixteen pages that the block names, the others to its first page.
+        "mov edi, ecx", "rol edi, 7", "and edi, 0xffc", "test ecx, 0x1f0000", "jnz 2f",
+        "mov edx, ecx", "shr edx, 28", "add edi, [ebx + 4 * edx + {BYTES}]", "2:",
         "mov edx, ecx", "shr edx, 8", "and edx, 7",
         "dec edx", "js 10f", "dec edx", "js 11f", "dec edx", "js 12f", "dec edx", "js 13f", "dec edx", "js 14f",
         "dec edx", "js 15f", "dec edx", "js 16f",

@@ -137,7 +137,7 @@ pub struct Siege {
 }
 
 /// A page of the host's, the last of those that cases use.
-fn host_page() -> u64 {
+pub fn host_page() -> u64 {
     HOST_PAGE.0.get() as u64
 }
 
@@ -150,7 +150,7 @@ unsafe impl Sync for HostPage {}
 static HOST_PAGE: HostPage = HostPage(core::cell::UnsafeCell::new([0; 1024]));
 
 /// The offset by which the attacker would reach that page.
-fn host_offset() -> u64 {
+pub fn host_offset() -> u64 {
     (host_page() + INSIDE).wrapping_sub(VICTIM & !0xff) % BEFORE_END
 }
 
