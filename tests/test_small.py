@@ -37,7 +37,8 @@ def test_transcripts_are_the_same(once: Callable[..., Result]) -> None:
     result = run_in_tests("keel", NARROW, limit_s=TRANSCRIPT_LIMIT_S, options=SMALL)
     got = transcript_lines(result)
     assert result.status == 0, result.error
-    assert {name: (text, got.get(name)) for name, text in wanted.items() if got.get(name) != text} == {}
+    different = [f"{name}\n  native:{text}\n  small: {got.get(name)}" for name, text in wanted.items() if got.get(name) != text]
+    assert not different, "\n".join(different)
     assert len(got) == len(wanted)
 
 
