@@ -326,9 +326,7 @@ pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
 /// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
 pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
-    if let Some(owner) = owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)) {
-        owner.set(Flags::SLICE_ENDED);
-    }
+    owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)).iter().for_each(|owner| owner.set(Flags::SLICE_ENDED));
 }
 
 /// Starts a thread's time slice, or what is left of its last one, on the current CPU.

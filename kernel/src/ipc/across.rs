@@ -39,9 +39,7 @@ pub fn send(cpu: &Cpu) -> bool {
         ipc::stop_waiting(partner);
         ipc::copy(caller, partner, tag);
         if waits {
-            caller.change_state(State::Receiving);
-            caller.open.set(open);
-            caller.partner.set(if open { Id::NIL } else { to });
+            caller.block(State::Receiving, open, if open { Id::NIL } else { to });
             partner.waiters.set(partner.waiters.get() + !open as u32);
         } else {
             frame.ax.set(keel_abi::Status::OK.0);
@@ -64,9 +62,7 @@ pub fn wait(cpu: &Cpu) -> bool {
         return false;
     }
     // Commit.
-    caller.change_state(State::Receiving);
-    caller.open.set(true);
-    caller.partner.set(Id::NIL);
+    caller.block(State::Receiving, true, Id::NIL);
     true
 }
 

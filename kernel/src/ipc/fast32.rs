@@ -63,10 +63,8 @@ fn native_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
     caller.waiters.set(caller.waiters.get() - !partner.open.get() as u32);
     partner.waiters.set(partner.waiters.get() + calls as u32);
     frame.orig_ax.set(asked);
-    block(caller, State::Receiving, replies, if replies { Id::NIL } else { to });
-    deliver(cpu, partner, caller.id, Tag(tag | label));
-    let to = partner.frame();
-    [&to.r8, &to.r9, &to.r10].into_iter().zip(words).for_each(|(register, word)| register.set(word));
+    caller.block(State::Receiving, replies, if replies { Id::NIL } else { to });
+    deliver(cpu, partner, caller.id, Tag(tag | label), &words);
     true
 }
 
@@ -78,12 +76,10 @@ fn alien_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
     // Commit.
     let words = [frame.ax.get(), frame.ip.get(), caller.frame_index.get() as u64, 0];
     frame.orig_ax.set(words[0]);
-    block(caller, State::Faulted, false, to);
+    caller.block(State::Faulted, false, to);
     handler.waiters.set(handler.waiters.get() + 1);
     handler.lender.set(caller.as_ptr() as u64);
-    deliver(cpu, handler, caller.id, Tag::kernel(KIND_SYSCALL, GATE_INT80 as u32, words.len() as u64));
-    let to = handler.frame();
-    [&to.r8, &to.r9, &to.r10, &to.r12].into_iter().zip(words).for_each(|(register, word)| register.set(word));
+    deliver(cpu, handler, caller.id, Tag::kernel(KIND_SYSCALL, GATE_INT80 as u32, words.len() as u64), &words);
     true
 }
 
@@ -98,23 +94,18 @@ pub fn resume(cpu: &Cpu) -> bool {
     let Some(alien) = alien.filter(|_| simple) else { return false };
     // Commit.
     caller.waiters.set(caller.waiters.get() - 1);
-    block(caller, State::Receiving, true, Id::NIL);
+    caller.block(State::Receiving, true, Id::NIL);
     alien.change_state(State::Ready);
     cpu.current.set(Some(alien));
     true
 }
 
-fn block(caller: Ref<Thread>, state: State, open: bool, partner: Id) {
-    caller.change_state(state);
-    caller.open.set(open);
-    caller.partner.set(partner);
-}
-
-fn deliver(cpu: &Cpu, to: Ref<Thread>, from: Id, tag: Tag) {
+fn deliver(cpu: &Cpu, to: Ref<Thread>, from: Id, tag: Tag, words: &[u64]) {
     let frame = to.frame();
     frame.ax.set(Status::OK.0);
     frame.di.set(from.0);
     frame.si.set(tag.0);
+    frame.message().into_iter().zip(words).for_each(|(register, word)| register.set(*word));
     to.change_state(State::Ready);
     cpu.current.set(Some(to));
 }

@@ -140,9 +140,7 @@ pub fn fire(source: Ref<KernelObject>) {
 /// The hardware's interrupt by message `number` of this processor.
 pub fn message_interrupt(number: u64) {
     apic::end_of_interrupt();
-    if let Some(source) = message(cpu::cpu().index as u64 * MESSAGES + number) {
-        fire(source);
-    }
+    message(cpu::cpu().index as u64 * MESSAGES + number).into_iter().for_each(fire);
 }
 
 /// The hardware's interrupt of a line, or of a device that was told to send the vector of a line

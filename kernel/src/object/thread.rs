@@ -308,6 +308,13 @@ impl Thread {
         self.flags.get().0 & flags.0 != 0
     }
 
+    /// It waits from now on: for anybody (`open`), or for this partner.
+    pub fn block(&self, state: State, open: bool, partner: Id) {
+        self.change_state(state);
+        self.open.set(open);
+        self.partner.set(partner);
+    }
+
     /// Whether it is a native thread with an entry for upcalls (EX_DISPATCH).
     pub fn has_entry(&self) -> bool {
         self.dispatch.get() > DISPATCH_ON && !self.has(Flags::ALIEN)
@@ -342,11 +349,7 @@ impl Thread {
 
     /// As whom it sends what it is sending.
     pub fn sends_as(&self) -> Id {
-        if self.has(Flags::KERNEL_MESSAGE) {
-            self.id
-        } else {
-            self.shown.get()
-        }
+        [self.shown.get(), self.id][self.has(Flags::KERNEL_MESSAGE) as usize]
     }
 
     /// The frame in use. An alien thread's may change under our hands: read each field once.

@@ -66,10 +66,8 @@ impl Lock {
 
     /// Takes the lock if no CPU holds it.
     fn try_take(&self) -> bool {
-        match self.state.swap(HELD, Ordering::Acquire) {
-            FREE => true,
-            found => self.end_direct_calls(found),
-        }
+        let found = self.state.swap(HELD, Ordering::Acquire);
+        found == FREE || self.end_direct_calls(found)
     }
 
     /// Runs `serve` with the lock held, too. The current CPU holds its own lock only.

@@ -64,11 +64,7 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
 
 /// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.
 fn own_space(thread: Ref<Thread>) -> Reach {
-    if thread.has(Flags::ALIEN) {
-        Reach::NONE
-    } else {
-        Reach::ALL
-    }
+    [Reach::ALL, Reach::NONE][thread.has(Flags::ALIEN) as usize]
 }
 
 /// A thread is deleted.

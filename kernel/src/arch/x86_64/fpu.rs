@@ -41,7 +41,7 @@ object! {
     pub struct DebugTls const () {
         /// What was checked by `is_valid_debug`.
         pub debug: [Word; 6] = [const { Word::new(0) }; 6],
-        /// What was checked by `tables::is_user_descriptor`.
+        /// What was checked by `segments::is_user_descriptor`.
         pub tls: [Word; 3] = [const { Word::new(0) }; 3],
     }
 }

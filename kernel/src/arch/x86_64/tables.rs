@@ -247,21 +247,6 @@ pub fn forget_ports(task: Ref<Task>) {
     }
 }
 
-/// Whether a descriptor is empty or a user's data or code segment.
-pub fn is_user_descriptor(descriptor: u64) -> bool {
-    const SEGMENT: u64 = 1 << 44;
-    const USER: u64 = 3 << 45;
-    const LONG: u64 = 1 << 53;
-    const CODE: u64 = 1 << 43;
-    const CONFORMING: u64 = 1 << 42;
-    const READABLE: u64 = 1 << 41;
-    // Code must be readable: the kernel loads it into data segment registers too, and must not
-    // fault.
-    let code = descriptor & (CODE | CONFORMING | READABLE);
-    let kind = code & CODE == 0 || code == CODE | READABLE;
-    descriptor == 0 || descriptor & SEGMENT != 0 && descriptor & USER == USER && descriptor & LONG == 0 && kind
-}
-
 /// Loads the thread-local descriptors.
 pub fn set_tls(descriptors: [u64; 3]) {
     for (number, descriptor) in descriptors.into_iter().enumerate() {

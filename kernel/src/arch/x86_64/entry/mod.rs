@@ -153,10 +153,8 @@ extern "C" fn reply() -> u64 {
 /// Leaves to the current thread, which fast32.rs chose.
 #[inline(never)]
 fn resume(cpu: &'static Cpu) -> u64 {
-    match cpu.current.get().and_then(|thread| leave::load(cpu, thread)) {
-        Some(frame) => end(cpu, frame),
-        None => leave(cpu),
-    }
+    let loaded = cpu.current.get().and_then(|thread| leave::load(cpu, thread));
+    end(cpu, loaded.unwrap_or_else(|| leave::leave(cpu)))
 }
 
 /// The end of a slow path: the frame to leave with.
