@@ -19,7 +19,7 @@ impl Reach {
     pub fn of(word: u64) -> Option<Reach> {
         let (base, log2) = (word & !Reach::LOG2, word & Reach::LOG2);
         let fits = matches!(log2, SMALL_MIN_LOG2..=SMALL_MAX_LOG2) && base % (1 << log2) == 0;
-        (fits && base < 1 << SMALL_ALL || matches!(word, SMALL_NONE | SMALL_ALL)).then_some(Reach(word))
+        (fits && base < 1 << SMALL_ALL || matches!(word, SMALL_NONE | SMALL_ALL)).then_some(Reach::new(word))
     }
 
     /// Whether it is a window, and neither all nor none.

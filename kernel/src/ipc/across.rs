@@ -69,5 +69,5 @@ pub fn wait(cpu: &Cpu) -> bool {
 /// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
 /// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
-    thread.flags.get().without(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED) == Flags::NONE
+    thread.flags.get().without(Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::TIMED)) == Flags::NONE
 }

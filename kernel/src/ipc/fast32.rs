@@ -72,7 +72,7 @@ fn alien_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();
     let handler = partner(cpu, to, Flags::FPU).filter(waits);
-    let Some(handler) = handler.filter(|_| only(caller, PLAIN | Flags::ALIEN)) else { return false };
+    let Some(handler) = handler.filter(|_| only(caller, PLAIN.union(Flags::ALIEN))) else { return false };
     // Commit.
     let words = [frame.ax.get(), frame.ip.get(), caller.frame_index.get() as u64, 0];
     frame.orig_ax.set(words[0]);
@@ -89,7 +89,7 @@ pub fn resume(cpu: &Cpu) -> bool {
     let frame = caller.frame();
     let replies = frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 == REPLY_AND_WAIT;
     let waits = |thread: &Ref<Thread>| thread.has(Flags::ALIEN) && ipc::awaits_answer(*thread, caller);
-    let alien = partner(cpu, Id(frame.di.get()), PLAIN | Flags::ALIEN).filter(waits);
+    let alien = partner(cpu, Id(frame.di.get()), PLAIN.union(Flags::ALIEN)).filter(waits);
     let simple = replies && !caller.maybe_pending.get() && frame.si.get() & TAG_ITEMS == 0;
     let Some(alien) = alien.filter(|_| simple) else { return false };
     // Commit.

@@ -9,12 +9,8 @@
 //! entry/mod.rs, syscall.rs and leave.rs call, except `set_preempter`. The fast paths in fast.s
 //! compose the same messages for page faults and alien threads' system calls.
 
-use crate::arch::tables::VECTOR_PF;
-use crate::arch::{clock, cpu, print::log, switch};
-use crate::ipc::{ipc, transfer};
-use crate::object::{task, thread::*};
-use crate::{base::*, mm::space, sched};
-use keel_abi::{call::*, fpage::*, Error, Id, Tag};
+use crate::arch::{clock, cpu, print::log, switch, tables::VECTOR_PF};
+use crate::{base::abi::*, base::*, ipc::*, mm::space, object::task, object::thread::*, sched};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
 pub mod code {

@@ -43,9 +43,8 @@
 //! | `Stop::Restart` | as before: the active partner stays Ready, and `leave::leave` calls `proceed` | | the same |
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
-use crate::ipc::{fault, fault::code, ipc, strings, strings::StringItems};
-use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::abi::*, base::*, object::thread::*, object::Task, percpu::lock, percpu::preempt::poll, sched};
+use crate::{ipc::fault::code, ipc::strings::StringItems, ipc::*, mm::space::Progress, mm::space::Stop, mm::*};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
@@ -470,7 +469,7 @@ fn leave(thread: Ref<Thread>) {
         ipc::leave_queues(thread);
     }
     sched::disarm(thread);
-    thread.unset(Flags::TRANSFER | Flags::KERNEL_MESSAGE);
+    thread.unset(Flags::TRANSFER.union(Flags::KERNEL_MESSAGE));
 }
 
 /// Returns true if a thread in a transfer is blocked on its pager: in the queue, or for the reply.

@@ -9,7 +9,7 @@
 use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use crate::{base::abi::*, base::*, ipc::kernel_object::*, ipc::transfer::Transfer, object::*};
-use core::{mem::offset_of, ops::BitOr};
+use core::mem::offset_of;
 
 /// What a thread does. This is all that may happen to one that is not deleted:
 ///
@@ -116,14 +116,6 @@ impl Flags {
     /// What a preempter is told of PREEMPTED: the label of its message.
     pub fn preemption(self) -> u64 {
         ((self.0 & Flags::PREEMPTED.0) >> Flags::PREEMPTED_SHIFT) as u64
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Flags;
-
-    fn bitor(self, others: Flags) -> Flags {
-        self.union(others)
     }
 }
 
@@ -327,7 +319,7 @@ impl Thread {
 
     /// Sets flags.
     pub fn set(&self, flags: Flags) {
-        self.flags.set(self.flags.get() | flags);
+        self.flags.set(self.flags.get().union(flags));
     }
 
     /// Clears flags.
@@ -387,8 +379,7 @@ pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread
 /// Sets CROSS_CLAN_HANDLER or clears it: who has it has no fast path, where nearness is not asked.
 pub fn mark_cross_clan_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_same_clan(thread.task, handler.task));
-    let far = !near(thread.pager.get()) || !near(thread.handler.get());
-    thread.put(Flags::CROSS_CLAN_HANDLER, far);
+    thread.put(Flags::CROSS_CLAN_HANDLER, !near(thread.pager.get()) || !near(thread.handler.get()));
 }
 
 /// How a new thread starts.

@@ -29,8 +29,7 @@
 //! until it is.
 
 use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, direct, paging, switch};
-use core::sync::atomic::{AtomicU32, AtomicU8, Ordering};
-use core::{hint::spin_loop, mem::offset_of, ptr};
+use core::{hint::spin_loop, mem::offset_of, ptr, sync::atomic::*};
 
 /// State of a lock: it is free.
 pub const FREE: u8 = 0;

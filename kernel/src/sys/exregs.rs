@@ -6,9 +6,8 @@
 //! caller's UTCB, which another thread of the task may change at any time: what matters is read
 //! once, or checked again.
 
-use crate::object::{task, thread, thread::*, TaskNumber};
-use crate::sys::{lthreads, lthreads::bind, lthreads::frame_at, lthreads::has_frame};
 use crate::{arch::cpu, arch::fpu, arch::segments, base::abi::*, base::*, ipc::fault, ipc::ipc, mm::umem, sched};
+use crate::{object::task, object::thread, object::thread::*, object::TaskNumber, sys::lthreads, sys::lthreads::*};
 
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
@@ -86,7 +85,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     let known = calls <= DISPATCH_ON || entry;
     Error::Invalid.when(mask & EX_DISPATCH != 0 && !known)?;
     Error::Invalid
-        .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0))?;
+        .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN.union(Flags::FPU)) || mask & EX_FPU_SET != 0))?;
     let frame = match (mask & EX_FRAME, record.frame.get()) {
         (0, _) => None,
         (_, FRAME_NONE) => Some(None),

@@ -17,7 +17,7 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    if caller.has(Flags::ALIEN | Flags::DISPATCHED) || caller.is_called_up() {
+    if caller.has(Flags::ALIEN.union(Flags::DISPATCHED)) || caller.is_called_up() {
         // If an unmap was preempted before its calls became messages, the handler gets that call,
         // and no later unmap may use its progress.
         caller.found.set(0);

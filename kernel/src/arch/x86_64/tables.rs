@@ -3,8 +3,7 @@
 //! The selectors are those that 64-bit Linux programs expect to see.
 
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, segments, switch::*};
-use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Reach, Ref};
-use crate::object::{io_space, Task, TaskNumber};
+use crate::{base::facts, base::facts::Word, base::*, object::io_space, object::Task, object::TaskNumber};
 use core::{arch::asm, mem::offset_of};
 
 /// Kernel code.
