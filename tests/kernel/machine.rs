@@ -12,10 +12,14 @@
 pub mod acpi;
 #[path = "../../kernel/src/arch/x86_64/clock.rs"]
 pub mod clock;
+#[path = "../../kernel/src/arch/x86_64/compat.rs"]
+pub mod compat;
 #[path = "../../kernel/src/arch/x86_64/cpu.rs"]
 pub mod cpu;
 #[path = "../../kernel/src/arch/x86_64/direct.rs"]
 pub mod direct;
+#[path = "../../kernel/src/arch/x86_64/entry/fast.rs"]
+pub mod fast;
 #[path = "../../kernel/src/arch/x86_64/fpu.rs"]
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
@@ -538,10 +542,9 @@ pub mod apic {
 
 /// Nothing is measured: time is the machine's own.
 pub mod reference {
-    use super::facts::Memory;
     use super::frequency::Answer;
 
-    pub fn find_tsc(_: u64, _: &Memory) -> Answer {
+    pub fn find_tsc(_: u64) -> Answer {
         Answer { source: "", hz: 0 }
     }
 }
@@ -634,6 +637,11 @@ pub mod switch {
         thread.frame().ip.get() == canonical(thread.frame().ip.get())
     }
 
+    pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) -> bool {
+        charge(cpu, thread);
+        true
+    }
+
     pub fn charge(cpu: &Cpu, thread: Ref<Thread>) {
         if cpu.loaded.get() != Some(thread) {
             cpu.loaded_changed();
@@ -663,6 +671,8 @@ pub mod switch {
 
 /// The switch to the first thread.
 pub mod entry {
+    pub use super::fast;
+
     pub fn start() -> ! {
         panic!("the host tests do not boot")
     }
