@@ -64,14 +64,6 @@ crate::constants! {
     TIME_ABSOLUTE = 1 << 63;
     /// UTCB time that never comes
     TIME_NEVER = u64::MAX;
-    /// ipc flags for a zero send timeout
-    IPC_SEND_ZERO = TIMEOUT_ZERO << IPC_SEND_TIMEOUT_SHIFT;
-    /// ipc flags for a zero receive timeout
-    IPC_RECEIVE_ZERO = TIMEOUT_ZERO << IPC_RECEIVE_TIMEOUT_SHIFT;
-    /// ipc flags for the UTCB's send timeout
-    IPC_SEND_UTCB = TIMEOUT_UTCB << IPC_SEND_TIMEOUT_SHIFT;
-    /// ipc flags for the UTCB's receive timeout
-    IPC_RECEIVE_UTCB = TIMEOUT_UTCB << IPC_RECEIVE_TIMEOUT_SHIFT;
 
     /// Message words carried in registers: r8 r9 r10 r12 r13 r14
     REGISTER_WORDS = 6;

@@ -63,8 +63,6 @@ crate::constants! {
 
 /// Largest version: a task or lthread number that has used it is retired.
 pub const VERSION_MAX: u32 = (1 << ID_VERSION_BITS) - 1;
-/// Largest task number.
-pub const TASK_MAX: u32 = (1 << ID_TASK_BITS) - 1;
 
 /// The id of a thread, of a task or of a kernel object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

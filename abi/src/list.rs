@@ -6,8 +6,8 @@ use core::ops::{Deref, DerefMut, Range};
 /// A list of at most `N` items; it dereferences to a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct List<T, const N: usize> {
-    items: [T; N],
-    used: usize,
+    pub(crate) items: [T; N],
+    pub(crate) used: usize,
 }
 
 /// The error that the list is full.
@@ -25,13 +25,6 @@ impl<T: Copy, const N: usize> List<T, N> {
         *self.items.get_mut(self.used).ok_or(Full)? = item;
         self.used += 1;
         Ok(())
-    }
-
-    /// Removes the items [`from`, `to`).
-    pub fn remove(&mut self, from: usize, to: usize) {
-        assert!(from <= to && to <= self.used);
-        self.items.copy_within(to..self.used, from);
-        self.used -= to - from;
     }
 
     /// Puts `items` in the place of the items in `old`; `Full` if there is no room, and the list is

@@ -12,8 +12,6 @@ crate::constants! {
     CONSTANTS;
     /// Base of the kernel area of the root task's tasks
     AREA_DEFAULT = 0x6000_0000_0000;
-    /// The same of those with an image in the upper half
-    AREA_UPPER = 0xffff_f800_0000_0000;
     /// Size and alignment of a kernel area
     AREA_SIZE = 1 << 30;
     /// Size and alignment of a kernel area below 4 GB that is no multiple of AREA_SIZE: of a task
@@ -131,14 +129,6 @@ crate::layout! {
         address: u64,
         /// Length in bytes | STRING_CONTINUES
         length: u64,
-    }
-
-    /// A range of fpage_unmap in a given task.
-    UnmapRange {
-        /// Page-aligned address | rights that remain
-        address: u64,
-        /// Number of 4 KB pages
-        pages: u64,
     }
 
     /// The record of lthread_ex_regs; the call exchanges: on return it has the old values.
@@ -275,16 +265,6 @@ crate::layout! {
         thread: u64,
         /// Zero
         reserved: [u64; 2],
-    }
-
-    /// A memory region of the KIP.
-    Region {
-        /// First byte, physical
-        start: u64,
-        /// First byte after it
-        end: u64,
-        /// REGION_*
-        kind: u64,
     }
 
     /// Kernel interface page (KIP): read-only in every task with a kernel area. Regions, modules

@@ -1,8 +1,47 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What only programs make or read of ids, tags and fpages. The µ-kernel has no use for it, and a
-//! test of the command sees to that.
+//! What only programs make or read: of flags, ids, tags, fpages, the kernel area, and structures whose
+//! words the µ-kernel reads or writes one by one. It has no use for it, and a test of the command sees
+//! to that.
 
-use crate::{call::*, fpage::*, ids::*, Fpage, Id, Tag};
+use crate::{call::*, fpage::*, ids::*, list::List, Fpage, Id, Tag};
+
+crate::constants! {
+    /// Constants of this module for the C header.
+    CONSTANTS;
+    /// ipc flags for a zero send timeout
+    IPC_SEND_ZERO = TIMEOUT_ZERO << IPC_SEND_TIMEOUT_SHIFT;
+    /// ipc flags for a zero receive timeout
+    IPC_RECEIVE_ZERO = TIMEOUT_ZERO << IPC_RECEIVE_TIMEOUT_SHIFT;
+    /// ipc flags for the UTCB's send timeout
+    IPC_SEND_UTCB = TIMEOUT_UTCB << IPC_SEND_TIMEOUT_SHIFT;
+    /// ipc flags for the UTCB's receive timeout
+    IPC_RECEIVE_UTCB = TIMEOUT_UTCB << IPC_RECEIVE_TIMEOUT_SHIFT;
+    /// Base of the kernel area of the root task's tasks with an image in the upper half
+    AREA_UPPER = 0xffff_f800_0000_0000;
+}
+
+/// Largest task number.
+pub const TASK_MAX: u32 = (1 << ID_TASK_BITS) - 1;
+
+crate::layout! {
+    /// A range of fpage_unmap in a given task.
+    UnmapRange {
+        /// Page-aligned address | rights that remain
+        address: u64,
+        /// Number of 4 KB pages
+        pages: u64,
+    }
+
+    /// A memory region of the KIP.
+    Region {
+        /// First byte, physical
+        start: u64,
+        /// First byte after it
+        end: u64,
+        /// REGION_*
+        kind: u64,
+    }
+}
 
 impl Id {
     /// The quota.
@@ -37,5 +76,14 @@ impl Fpage {
     /// Returns the fpage with another cache type.
     pub const fn with_cache(self, cache: u64) -> Fpage {
         Fpage((self.0 & !(3 << FPAGE_CACHE_SHIFT)) | ((cache & 3) << FPAGE_CACHE_SHIFT))
+    }
+}
+
+impl<T: Copy, const N: usize> List<T, N> {
+    /// Removes the items [`from`, `to`).
+    pub fn remove(&mut self, from: usize, to: usize) {
+        assert!(from <= to && to <= self.used);
+        self.items.copy_within(to..self.used, from);
+        self.used -= to - from;
     }
 }

@@ -4,7 +4,7 @@
 //! runs exclusively.
 
 use super::{each_queued, lthreads, tasks, threads};
-use crate::arch::{clock, cpu, paging, paging::*, print::log};
+use crate::arch::{clock, cpu, direct, paging::*, print::log};
 use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::{NodeIndex, Store, FIRST};
@@ -57,7 +57,7 @@ unsafe fn check_kernel_table(table: *const u64, level: u8, slots: core::ops::Ran
         assert!(entry & (USER | MAPPED) == 0, "users reach the kernel's half");
         if level > 0 && entry & LARGE == 0 {
             // SAFETY: as above.
-            unsafe { check_kernel_table(paging::table(leads_to(entry)), level - 1, 0..ENTRIES) };
+            unsafe { check_kernel_table(direct(leads_to(entry)).cast(), level - 1, 0..ENTRIES) };
         } else if entry & WRITE != 0 {
             let start = leads_to(entry).align_down(span(level)).raw();
             let fixed = fixed_image();
@@ -308,7 +308,10 @@ fn check_leaf(task: Ref<Task>, leaf: Leaf, sum: &mut Sum) {
     let expect = |holds: bool, what: &str| expect!(holds, "task {} at {:#x}: {what}", task.number, leaf.address());
     if leaf.entry & KERNEL_OBJECT != 0 {
         sum.words[ACCOUNT_FRAMES as usize] += POOL.contains(physical) as u64;
-        expect(!node.is_some() && (POOL.contains(physical) || physical == kip::info_physical()), "no kernel object");
+        expect(
+            !node.is_some() && (POOL.contains(physical) || physical == image_physical(&raw const kip::INFO.0)),
+            "no kernel object",
+        );
         return;
     }
     let place = Range::new(leaf.address().raw(), (leaf.address() + span(leaf.level)).raw());
@@ -380,7 +383,7 @@ fn check_threads() {
         let kernels = thread.has(Flags::KERNEL_MESSAGE);
         expect(!kernels || state == State::Sending, "the kernel sends for it, and it does not wait for that");
         // The fast paths leave to it by SYSRET.
-        let fast = state == State::Receiving && !thread.has(Flags::ALIEN | Flags::BAD_IP);
+        let fast = state == State::Receiving && !thread.has(Flags::ALIEN.union(Flags::BAD_IP));
         expect(
             !fast || thread.frame().ip.get() == canonical(thread.frame().ip.get()),
             "its ip is not canonical, and no flag says so",

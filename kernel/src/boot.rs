@@ -51,10 +51,14 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
-    let tsc = reference::find_tsc(rsdp, &loader.ram);
+    let tsc = reference::find_tsc(rsdp);
     clock::init(tsc.hz);
     apic::calibrate();
-    let forbidden = forbid([Range::new(KERNEL_START, SIGMA0_IMAGE.start), pool, table]);
+    // What nobody may have: this, and the interrupt controllers.
+    let mut forbidden = Memory::default();
+    for range in [Range::new(KERNEL_START, SIGMA0_IMAGE.start), pool, table].into_iter().chain(apic::register_pages()) {
+        forbidden.insert(range).expect("there is room for these");
+    }
     fill_info(&loader, rsdp, &free, &forbidden);
     let mut users = loader.ram;
     take(&mut users, forbidden.iter());
@@ -132,15 +136,6 @@ fn move_rsdp(from: u64, free: &mut Memory, reserved: &mut Memory) -> u64 {
     unsafe { core::ptr::copy_nonoverlapping(at(from), at(page.start), keel_abi::acpi::LONG_ROOT_POINTER) };
     reserved.insert(page).expect("the memory map has fewer pieces");
     page.start
-}
-
-/// What nobody may have: this, and the interrupt controllers.
-fn forbid(ranges: [Range; 3]) -> Memory {
-    let mut forbidden = Memory::default();
-    for range in ranges.into_iter().chain(apic::register_pages()) {
-        forbidden.insert(range).expect("there is room for these");
-    }
-    forbidden
 }
 
 fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory) {

@@ -11,8 +11,7 @@
 //! CPUs' queues.
 
 use crate::arch::{apic, clock, cpu, cpu::cpu, cpu::Cpu, switch};
-use crate::percpu::{deadlines::Deadline, lock, runqueue::NOBODY};
-use crate::{base::abi::*, base::*, object::thread::*};
+use crate::{base::abi::*, base::*, object::thread::*, percpu::deadlines::*, percpu::lock, percpu::runqueue::NOBODY};
 
 /// Shortest slice: in a shorter one interrupts would take most of the time.
 const LEAST_SLICE_NS: u64 = 10_000;
@@ -64,7 +63,7 @@ pub fn goes_on(cpu: &Cpu, current: Ref<Thread>) -> bool {
         && cpu.handoff.get().is_none()
         && !cpu.donated.get()
         && current.state() == State::Ready
-        && !current.has(Flags::LEAVES_SLOWLY | Flags::HAS_PREEMPTER)
+        && !current.has(Flags::LEAVES_SLOWLY.union(Flags::HAS_PREEMPTER))
         && top <= own
         && cpu.slice.is_armed() == (top == own)
 }
@@ -326,9 +325,7 @@ pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
 /// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
 pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
-    if let Some(owner) = owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)) {
-        owner.set(Flags::SLICE_ENDED);
-    }
+    owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)).iter().for_each(|owner| owner.set(Flags::SLICE_ENDED));
 }
 
 /// Starts a thread's time slice, or what is left of its last one, on the current CPU.

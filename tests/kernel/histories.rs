@@ -21,6 +21,7 @@ use keel_abi::call::*;
 use keel_abi::fpage::*;
 use keel_abi::ids::*;
 use keel_abi::memory::*;
+use keel_abi::programs::*;
 use keel_abi::{Error, ExRegs, Fpage, Id, Status, Tag, Utcb};
 use keel_protocol::status::failure;
 use std::collections::BTreeSet;

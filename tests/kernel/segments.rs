@@ -72,7 +72,7 @@ fn edge(random: &Random, reach: Reach) -> u64 {
     near.wrapping_add(random.below(5)).wrapping_sub(2) % SPACE
 }
 
-/// A descriptor that a user may have for a thread (tables::is_user_descriptor).
+/// A descriptor that a user may have for a thread (segments::is_user_descriptor).
 fn any_descriptor(random: &Random, reach: Reach) -> u64 {
     let code = random.below(4) == 0;
     let kind = if code { 0xa + random.below(2) } else { random.below(8) };

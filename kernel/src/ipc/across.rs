@@ -39,9 +39,7 @@ pub fn send(cpu: &Cpu) -> bool {
         ipc::stop_waiting(partner);
         ipc::copy(caller, partner, tag);
         if waits {
-            caller.change_state(State::Receiving);
-            caller.open.set(open);
-            caller.partner.set(if open { Id::NIL } else { to });
+            caller.block(State::Receiving, open, if open { Id::NIL } else { to });
             partner.waiters.set(partner.waiters.get() + !open as u32);
         } else {
             frame.ax.set(keel_abi::Status::OK.0);
@@ -64,14 +62,12 @@ pub fn wait(cpu: &Cpu) -> bool {
         return false;
     }
     // Commit.
-    caller.change_state(State::Receiving);
-    caller.open.set(true);
-    caller.partner.set(Id::NIL);
+    caller.block(State::Receiving, true, Id::NIL);
     true
 }
 
 /// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
 /// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
 fn is_plain(thread: Ref<Thread>) -> bool {
-    thread.flags.get().without(Flags::FPU | Flags::DEBUG_TLS | Flags::TIMED) == Flags::NONE
+    thread.flags.get().without(Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::TIMED)) == Flags::NONE
 }

@@ -37,11 +37,11 @@ pub fn call(cpu: &Cpu) -> bool {
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();
     let handler = partner(cpu, to, Flags::FPU).filter(waits);
-    let Some(handler) = handler.filter(|_| only(caller, PLAIN | Flags::ALIEN)) else { return false };
+    let Some(handler) = handler.filter(|_| only(caller, PLAIN.union(Flags::ALIEN))) else { return false };
     // Commit.
     let words = [frame.ax.get(), frame.ip.get(), caller.frame_index.get() as u64, 0];
     frame.orig_ax.set(words[0]);
-    block(caller, State::Faulted, false, to);
+    caller.block(State::Faulted, false, to);
     handler.waiters.set(handler.waiters.get() + 1);
     handler.lender.set(caller.as_ptr() as u64);
     handler.change_state(State::Ready);
@@ -49,7 +49,7 @@ pub fn call(cpu: &Cpu) -> bool {
     to.ax.set(Status::OK.0);
     to.di.set(caller.id.0);
     to.si.set(Tag::kernel(KIND_SYSCALL, GATE_INT80 as u32, words.len() as u64).0);
-    [&to.r8, &to.r9, &to.r10, &to.r12].into_iter().zip(words).for_each(|(register, word)| register.set(word));
+    to.message().into_iter().zip(words).for_each(|(register, word)| register.set(word));
     cpu.current.set(Some(handler));
     true
 }
@@ -60,19 +60,13 @@ pub fn resume(cpu: &Cpu) -> bool {
     let frame = caller.frame();
     let replies = frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 == REPLY_AND_WAIT;
     let waits = |thread: &Ref<Thread>| thread.has(Flags::ALIEN) && ipc::awaits_answer(*thread, caller);
-    let alien = partner(cpu, Id(frame.di.get()), PLAIN | Flags::ALIEN).filter(waits);
+    let alien = partner(cpu, Id(frame.di.get()), PLAIN.union(Flags::ALIEN)).filter(waits);
     let simple = replies && !caller.maybe_pending.get() && frame.si.get() & TAG_ITEMS == 0;
     let Some(alien) = alien.filter(|_| simple) else { return false };
     // Commit.
     caller.waiters.set(caller.waiters.get() - 1);
-    block(caller, State::Receiving, true, Id::NIL);
+    caller.block(State::Receiving, true, Id::NIL);
     alien.change_state(State::Ready);
     cpu.current.set(Some(alien));
     true
-}
-
-fn block(caller: Ref<Thread>, state: State, open: bool, partner: Id) {
-    caller.change_state(state);
-    caller.open.set(open);
-    caller.partner.set(partner);
 }

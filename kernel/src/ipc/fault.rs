@@ -9,12 +9,8 @@
 //! entry/mod.rs, syscall.rs and leave.rs call, except `set_preempter`. The fast paths in fast.s
 //! compose the same messages for page faults and alien threads' system calls.
 
-use crate::arch::tables::{VECTOR_GP, VECTOR_PF};
-use crate::arch::{clock, compat, cpu, print::log, switch};
-use crate::ipc::{ipc, transfer};
-use crate::object::{task, thread::*};
-use crate::{base::*, mm::space, sched};
-use keel_abi::{call::*, fpage::*, Error, Id, Tag};
+use crate::arch::{clock, compat, cpu, print::log, switch, tables::VECTOR_PF};
+use crate::{base::abi::*, base::*, ipc::*, mm::space, object::task, object::thread::*, sched};
 
 /// Page-fault error code bits (Intel SDM volume 3, 4.7).
 pub mod code {
@@ -175,12 +171,6 @@ pub fn set_preempter(thread: Ref<Thread>, preempter: Id) {
     thread.put(Flags::HAS_PREEMPTER, preempter != Id::NIL);
     // If it runs on another CPU, the write-back makes that CPU start its time slice.
     cpu::write_back_elsewhere(thread);
-}
-
-/// Raises #GP for a thread whose frame has an ip that no user can have (`switch::load` refused it).
-pub fn bad_frame(thread: Ref<Thread>) {
-    thread.unset(Flags::BAD_IP);
-    exception(thread, VECTOR_GP, 0, 0);
 }
 
 /// Sends a kernel-generated message for a thread to `to`. It has four words: `first`, the ip, the

@@ -394,7 +394,9 @@ pub fn resume(pager: Ref<Thread>, faulter: Ref<Thread>) {
     pager.waiters.set(pager.waiters.get() - 1);
     let words = Tag(pager.frame().si.get()).words() as usize;
     crate::debugger::trace::message(pager.id, faulter.id, Tag(pager.frame().si.get()));
-    if let (Some(utcb), false, true) = (pager.utcb(), faulter.has(Flags::ALIEN | Flags::TRANSFER), words >= FRAME_END) {
+    if let (Some(utcb), false, true) =
+        (pager.utcb(), faulter.has(Flags::ALIEN.union(Flags::TRANSFER)), words >= FRAME_END)
+    {
         word::copy(&utcb.words[REGISTER_WORDS as usize..], faulter.frame().words());
         // All its registers are loaded when it resumes, rcx and r11 too.
         faulter.frame().orig_ax.set(NO_CALL);

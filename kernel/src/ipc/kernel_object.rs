@@ -7,9 +7,8 @@
 //! needs no acknowledgement. Lines are the machine's; timers are names in their task, and lie in a
 //! page that it pays for while it has any, so that no task can use up another's.
 
-use crate::object::{thread::Due, *};
-use crate::percpu::{deadlines::Deadline, preempt};
 use crate::{arch::apic, arch::cpu, base::abi::*, base::*, ipc::ipc, mm::space, sched};
+use crate::{object::thread::Due, object::*, percpu::deadlines::Deadline, percpu::preempt};
 
 /// List tag: sources that fired and wait for their thread.
 pub struct Pending;
@@ -140,9 +139,7 @@ pub fn fire(source: Ref<KernelObject>) {
 /// The hardware's interrupt by message `number` of this processor.
 pub fn message_interrupt(number: u64) {
     apic::end_of_interrupt();
-    if let Some(source) = message(cpu::cpu().index as u64 * MESSAGES + number) {
-        fire(source);
-    }
+    message(cpu::cpu().index as u64 * MESSAGES + number).into_iter().for_each(fire);
 }
 
 /// The hardware's interrupt of a line, or of a device that was told to send the vector of a line

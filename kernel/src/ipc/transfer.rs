@@ -43,9 +43,8 @@
 //! | `Stop::Restart` | as before: the active partner stays Ready, and `leave::leave` calls `proceed` | | the same |
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
-use crate::ipc::{fault, fault::code, ipc, strings, strings::StringItems};
-use crate::mm::{space, space::Progress, space::Stop, umem};
 use crate::{base::abi::*, base::*, object::thread::*, object::Task, percpu::lock, percpu::preempt::poll, sched};
+use crate::{ipc::fault::code, ipc::strings::StringItems, ipc::*, mm::space::Progress, mm::space::Stop, mm::*};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
@@ -264,9 +263,7 @@ pub fn proceed(active_partner: Ref<Thread>) {
     // Interrupts may have been off since its pager entered the kernel to reply.
     poll();
     let Some((sender, receiver)) = partners(active_partner) else { return fail(active_partner, Error::Aborted) };
-    if let Some(result) = run(sender, receiver, active_partner) {
-        sender_ends(sender, result);
-    }
+    run(sender, receiver, active_partner).into_iter().for_each(|result| sender_ends(sender, result));
 }
 
 /// Runs the copy loop, and finishes the transfer unless it was preempted. Returns as `begin`.
@@ -472,7 +469,7 @@ fn leave(thread: Ref<Thread>) {
         ipc::leave_queues(thread);
     }
     sched::disarm(thread);
-    thread.unset(Flags::TRANSFER | Flags::KERNEL_MESSAGE);
+    thread.unset(Flags::TRANSFER.union(Flags::KERNEL_MESSAGE));
 }
 
 /// Returns true if a thread in a transfer is blocked on its pager: in the queue, or for the reply.

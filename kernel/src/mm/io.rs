@@ -6,9 +6,8 @@
 //! port that a task holds came from exactly one other (the first), so the grants of a port form a
 //! tree with sigma0 at the root.
 
-use crate::mm::space::{Done, Work, PAGE_COST};
-use crate::object::{io_space::*, *};
 use crate::{arch::tables, base::abi::*, base::*, percpu::preempt};
+use crate::{mm::space::Done, mm::space::Work, mm::space::PAGE_COST, object::io_space::*, object::*};
 
 /// How far ports may be passed on: bounds the walk when they are taken back.
 const MAX_DEPTH: u8 = 16;

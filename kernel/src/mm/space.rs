@@ -13,8 +13,7 @@
 //! where none of the ranges `MEMORY` is.
 
 use crate::arch::{cpu, direct, direct_physical, paging::*};
-use crate::mm::mapdb::{Node, NodeIndex, Store};
-use crate::{base::abi::*, base::*, object::*, percpu::preempt::poll};
+use crate::{base::abi::*, base::*, mm::mapdb::*, object::*, percpu::preempt::poll};
 
 /// Why an operation on a space did not end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

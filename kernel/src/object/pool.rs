@@ -260,9 +260,7 @@ impl Pool {
 
     fn give_raw(&self, index: PoolPage) {
         let page = self.page(index);
-        if let Some(account) = page.account.take() {
-            account.used.set(account.used.get() - 1);
-        }
+        page.account.take().iter().for_each(|account| account.used.set(account.used.get() - 1));
         page.next.set(self.free.replace(index));
         self.free_pages.set(self.free_pages.get() + 1);
     }

@@ -9,7 +9,7 @@
 use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use crate::{base::abi::*, base::*, ipc::kernel_object::*, ipc::transfer::Transfer, object::*};
-use core::{mem::offset_of, ops::BitOr};
+use core::mem::offset_of;
 
 /// What a thread does. This is all that may happen to one that is not deleted:
 ///
@@ -116,14 +116,6 @@ impl Flags {
     /// What a preempter is told of PREEMPTED: the label of its message.
     pub fn preemption(self) -> u64 {
         ((self.0 & Flags::PREEMPTED.0) >> Flags::PREEMPTED_SHIFT) as u64
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Flags;
-
-    fn bitor(self, others: Flags) -> Flags {
-        self.union(others)
     }
 }
 
@@ -308,6 +300,13 @@ impl Thread {
         self.flags.get().0 & flags.0 != 0
     }
 
+    /// It waits from now on: for anybody (`open`), or for this partner.
+    pub fn block(&self, state: State, open: bool, partner: Id) {
+        self.change_state(state);
+        self.open.set(open);
+        self.partner.set(partner);
+    }
+
     /// Whether it is a native thread with an entry for upcalls (EX_DISPATCH).
     pub fn has_entry(&self) -> bool {
         self.dispatch.get() > DISPATCH_ON && !self.has(Flags::ALIEN)
@@ -320,7 +319,7 @@ impl Thread {
 
     /// Sets flags.
     pub fn set(&self, flags: Flags) {
-        self.flags.set(self.flags.get() | flags);
+        self.flags.set(self.flags.get().union(flags));
     }
 
     /// Clears flags.
@@ -342,11 +341,7 @@ impl Thread {
 
     /// As whom it sends what it is sending.
     pub fn sends_as(&self) -> Id {
-        if self.has(Flags::KERNEL_MESSAGE) {
-            self.id
-        } else {
-            self.shown.get()
-        }
+        [self.shown.get(), self.id][self.has(Flags::KERNEL_MESSAGE) as usize]
     }
 
     /// The frame in use. An alien thread's may change under our hands: read each field once.
@@ -384,8 +379,7 @@ pub fn controlled(caller: Ref<Thread>, thread: Ref<Thread>) -> Result<Ref<Thread
 /// Sets CROSS_CLAN_HANDLER or clears it: who has it has no fast path, where nearness is not asked.
 pub fn mark_cross_clan_handler(thread: Ref<Thread>) {
     let near = |id: Id| id == Id::NIL || find(id).is_some_and(|handler| clan::is_same_clan(thread.task, handler.task));
-    let far = !near(thread.pager.get()) || !near(thread.handler.get());
-    thread.put(Flags::CROSS_CLAN_HANDLER, far);
+    thread.put(Flags::CROSS_CLAN_HANDLER, !near(thread.pager.get()) || !near(thread.handler.get()));
 }
 
 /// How a new thread starts.

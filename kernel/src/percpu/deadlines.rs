@@ -65,9 +65,7 @@ impl<Owner: Copy> Deadlines<Owner> {
         }
         let rest = self.meld(entry.left.take(), entry.right.take());
         let parent = entry.parent.take();
-        if let Some(rest) = rest {
-            rest.parent.set(parent);
-        }
+        rest.iter().for_each(|rest| rest.parent.set(parent));
         match parent {
             None => self.root.set(rest),
             Some(above) if above.left.get() == Some(entry) => above.left.set(rest),

@@ -29,8 +29,7 @@
 //! until it is.
 
 use crate::arch::{apic, cpu, cpu::cpu, cpu::Cpu, direct, paging, switch};
-use core::sync::atomic::{AtomicU32, AtomicU8, Ordering};
-use core::{hint::spin_loop, mem::offset_of, ptr};
+use core::{hint::spin_loop, mem::offset_of, ptr, sync::atomic::*};
 
 /// State of a lock: it is free.
 pub const FREE: u8 = 0;
@@ -66,10 +65,8 @@ impl Lock {
 
     /// Takes the lock if no CPU holds it.
     fn try_take(&self) -> bool {
-        match self.state.swap(HELD, Ordering::Acquire) {
-            FREE => true,
-            found => self.end_direct_calls(found),
-        }
+        let found = self.state.swap(HELD, Ordering::Acquire);
+        found == FREE || self.end_direct_calls(found)
     }
 
     /// Runs `serve` with the lock held, too. The current CPU holds its own lock only.

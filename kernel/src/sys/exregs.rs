@@ -6,9 +6,8 @@
 //! caller's UTCB, which another thread of the task may change at any time: what matters is read
 //! once, or checked again.
 
-use crate::object::{task, thread, thread::*, TaskNumber};
-use crate::sys::{lthreads, lthreads::bind, lthreads::frame_at, lthreads::has_frame};
-use crate::{arch::cpu, arch::fpu, arch::tables, base::abi::*, base::*, ipc::fault, ipc::ipc, mm::umem, sched};
+use crate::{arch::cpu, arch::fpu, arch::segments, base::abi::*, base::*, ipc::fault, ipc::ipc, mm::umem, sched};
+use crate::{object::task, object::thread, object::thread::*, object::TaskNumber, sys::lthreads, sys::lthreads::*};
 
 /// Operations on the FPU state.
 const OF_FPU: u64 = EX_FPU_GET | EX_FPU_SET | EX_FPU_RESET;
@@ -87,7 +86,7 @@ fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExR
     let known = calls <= DISPATCH_ON || entry;
     Error::Invalid.when(mask & EX_DISPATCH != 0 && !known)?;
     Error::Invalid
-        .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN | Flags::FPU) || mask & EX_FPU_SET != 0))?;
+        .when(mask & EX_FPU_BORROW != 0 && (thread.has(Flags::ALIEN.union(Flags::FPU)) || mask & EX_FPU_SET != 0))?;
     let frame = match (mask & EX_FRAME, record.frame.get()) {
         (0, _) => None,
         (_, FRAME_NONE) => Some(None),
@@ -110,9 +109,7 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, (frame, calls): 
     if mask & !EX_START != 0 {
         cpu::write_back_elsewhere(thread);
     }
-    if let Some(frame) = frame {
-        bind(thread, frame);
-    }
+    frame.into_iter().for_each(|frame| bind(thread, frame));
     if mask & EX_CANCEL != 0 {
         ipc::cancel(thread);
     }
@@ -149,9 +146,7 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
         sched::redirect(thread);
     }
     thread.put(Flags::BAD_IP, !thread.has(Flags::ALIEN) && frame.ip.get() != canonical(frame.ip.get()));
-    if let Some(sp) = exchange(EX_SP, &record.sp, frame.sp.get()) {
-        frame.sp.set(sp);
-    }
+    exchange(EX_SP, &record.sp, frame.sp.get()).into_iter().for_each(|sp| frame.sp.set(sp));
     if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
         thread.found.set(0);
     }
@@ -161,9 +156,8 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let exchange_id = |bit, value, id: Id| exchange(bit, value, id.0).map_or(id, Id);
     thread.pager.set(exchange_id(EX_PAGER, &record.pager, thread.pager.get()));
     thread.handler.set(exchange_id(EX_HANDLER, &record.handler, thread.handler.get()));
-    if let Some(preempter) = exchange(EX_PREEMPTER, &record.preempter, thread.preempter.get().0) {
-        fault::set_preempter(thread, Id(preempter));
-    }
+    let preempter = exchange(EX_PREEMPTER, &record.preempter, thread.preempter.get().0);
+    preempter.into_iter().for_each(|preempter| fault::set_preempter(thread, Id(preempter)));
     mark_cross_clan_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
 }
@@ -194,7 +188,7 @@ fn exchange_fpu(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &Sh
 fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<(), Error> {
     Error::Invalid.when(mask & EX_DEBUG_SET != 0 && !fpu::is_valid_debug(&record.debug))?;
     Error::Invalid.when(
-        mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get())),
+        mask & EX_TLS != 0 && !record.tls.iter().all(|descriptor| segments::is_user_descriptor(descriptor.get())),
     )?;
     fpu::debug_tls_of(thread).map(|_| ())
 }
@@ -202,18 +196,15 @@ fn check_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Res
 /// Writes and reads debug registers and TLS descriptors, after `check_debug_tls`. It cannot fail.
 fn exchange_debug_tls(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let Some(state) = thread.extra.get() else { return };
-    if mask & EX_DEBUG_SET != 0 {
-        word::copy(&record.debug, &state.debug);
-    }
-    if mask & EX_DEBUG_GET != 0 {
-        word::copy(&state.debug, &record.debug);
-    }
-    if mask & EX_TLS != 0 {
-        word::copy(&record.tls, &state.tls);
-    }
+    let exchanges: [(_, &[Word], &[Word]); 3] = [
+        (EX_DEBUG_SET, &record.debug, &state.debug),
+        (EX_DEBUG_GET, &state.debug, &record.debug),
+        (EX_TLS, &record.tls, &state.tls),
+    ];
+    exchanges.into_iter().filter(|(bit, ..)| mask & bit != 0).for_each(|(_, from, to)| word::copy(from, to));
     // The record is user memory, and may have changed since it was checked: the copy is checked
     // again, and cleared if it is not valid.
-    let descriptors = state.tls.iter().all(|descriptor| tables::is_user_descriptor(descriptor.get()));
+    let descriptors = state.tls.iter().all(|descriptor| segments::is_user_descriptor(descriptor.get()));
     if !descriptors || !fpu::is_valid_debug(&state.debug) {
         state.debug.iter().chain(&state.tls).for_each(|word| word.set(0));
     }

@@ -5,7 +5,7 @@
 //! Interrupts are off. `leave` runs with this CPU's lock at least, the others with all CPU locks
 //! held.
 
-use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch};
+use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch, tables::VECTOR_GP};
 use crate::sys::small;
 use crate::{base::*, ipc::fault, ipc::ipc, ipc::kernel_object, ipc::transfer, object::thread::*, percpu::lock, sched};
 
@@ -74,7 +74,9 @@ pub fn leave(cpu: &'static Cpu) -> u64 {
             exit_work(thread);
             lock::cond_resched(cpu);
         } else if !small::leaves_window(thread) {
-            fault::bad_frame(thread);
+            // #GP: its frame has an ip that no user can have (`switch::load` refused it).
+            thread.unset(Flags::BAD_IP);
+            fault::exception(thread, VECTOR_GP, 0, 0);
         }
     }
 }

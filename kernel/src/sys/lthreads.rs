@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creation and deletion of lthreads, and the frames that alien threads share with their chief.
 
-use crate::arch::{direct_physical, fpu, switch, tables};
 use crate::object::{thread::*, *};
-use crate::sys::small;
+use crate::{arch::direct_physical, arch::fpu, arch::switch, arch::tables, sys::small};
 use crate::{base::abi::*, base::*, ipc::ipc, ipc::kernel_object, ipc::transfer, mm::space, percpu::preempt, sched};
 
 // A thread's UTCB never lies where frames are.

@@ -25,9 +25,7 @@ fn panic(info: &PanicInfo) -> ! {
     if around > 1 {
         regs::halt();
     }
-    if let Some(cpu) = cpu.filter(|_| around == 0) {
-        lock::stop_others(cpu);
-    }
+    cpu.filter(|_| around == 0).into_iter().for_each(lock::stop_others);
     if serial::PORT.get() == 0 {
         // Perhaps the command line was not read yet.
         serial::init(serial::COM[0]);

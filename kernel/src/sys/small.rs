@@ -5,9 +5,8 @@
 //! All CPU locks are held and interrupts are off. `thread` is the current thread of this CPU in the
 //! functions that entry/mod.rs calls.
 
-use crate::arch::{cpu, segments, tables::USER_CS};
-use crate::base::{abi::*, facts::Word, *};
-use crate::{ipc::fault, mm::windows, object::thread::Flags, object::*};
+use crate::{arch::cpu, arch::segments, arch::tables::USER_CS, ipc::fault, mm::windows};
+use crate::{base::abi::*, base::facts::Word, base::*, object::thread::Flags, object::*};
 
 /// How often thread-local segments are turned at one instruction, one after the other, before the
 /// thread is taken for one that needs all of its space.
@@ -66,11 +65,7 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
 
 /// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.
 fn own_space(thread: Ref<Thread>) -> Reach {
-    if thread.has(Flags::ALIEN) {
-        Reach::NONE
-    } else {
-        Reach::ALL
-    }
+    [Reach::ALL, Reach::NONE][thread.has(Flags::ALIEN) as usize]
 }
 
 /// A thread is deleted.

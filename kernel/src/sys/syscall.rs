@@ -17,7 +17,7 @@ const INSTRUCTION: u64 = 2;
 pub fn enter(caller: Ref<Thread>) {
     crate::debugger::trace::call(caller);
     let asked = caller.frame().orig_ax.get();
-    if caller.has(Flags::ALIEN | Flags::DISPATCHED) || caller.is_called_up() {
+    if caller.has(Flags::ALIEN.union(Flags::DISPATCHED)) || caller.is_called_up() {
         // If an unmap was preempted before its calls became messages, the handler gets that call,
         // and no later unmap may use its progress.
         caller.found.set(0);
@@ -146,11 +146,8 @@ fn report_state(caller: Ref<Thread>, done: Done, kept: u64) -> Outcome {
 
 /// thread_switch: donates the CPU to a thread, or yields (nil).
 fn thread_switch(caller: Ref<Thread>) -> Outcome {
-    let to = match Id(caller.frame().di.get()) {
-        Id::NIL => None,
-        id => Some(thread::find(id).ok_or(Error::NoPartner)?),
-    };
-    sched::switch_to(to);
+    let id = Id(caller.frame().di.get());
+    sched::switch_to(if id == Id::NIL { None } else { Some(thread::find(id).ok_or(Error::NoPartner)?) });
     Ok(true)
 }
 

@@ -2,8 +2,9 @@
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
 use crate::object::{task::*, *};
-use crate::sys::small;
-use crate::{arch::cpuid, arch::cpuid::Feature, base::abi::*, base::*, ipc::kernel_object, mm::*, percpu::preempt};
+use crate::{
+    arch::cpuid::Feature, arch::*, base::abi::*, base::*, ipc::kernel_object, mm::*, percpu::preempt, sys::small,
+};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
@@ -43,13 +44,11 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     let filled = if plan.upper { space::share_last_slot(task) } else { Ok(()) };
     let filled = filled.and_then(|_| match task.area {
         VirtAddr::NONE => Ok(()),
-        area => space::map_object(task, area + AREA_KIP, kip::info_physical(), false),
+        area => space::map_object(task, area + AREA_KIP, paging::image_physical(&raw const kip::INFO.0), false),
     });
     // SAFETY: nobody has seen it.
     filled.inspect_err(|_| unsafe { free_memory(task) })?;
-    if let Some(chief) = plan.chief {
-        chief.clan.push_back(task);
-    }
+    plan.chief.iter().for_each(|chief| chief.clan.push_back(task));
     entry.task.set(Some(task));
     Ok(task)
 }

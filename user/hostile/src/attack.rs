@@ -10,6 +10,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::*;
+use keel_l4::abi::programs::*;
 use keel_l4::abi::{ExRegs, Frame, Utcb};
 use keel_l4::call::{invoke, Registers};
 use keel_l4::kip::kip;

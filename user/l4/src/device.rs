@@ -7,7 +7,7 @@ use crate::call::Failure;
 use crate::sigma0;
 use core::arch::asm;
 use keel_abi::fpage::{CACHE_UNCACHED, FPAGE_READ, FPAGE_WRITE};
-use keel_abi::memory::AREA_UPPER;
+use keel_abi::programs::AREA_UPPER;
 use keel_abi::{Error, Fpage};
 use keel_protocol::boot::DIRECT_MAP;
 

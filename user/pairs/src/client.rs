@@ -6,6 +6,7 @@ use keel_l4::abi::call::TASK_SHARED_QUOTA;
 use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_WRITE};
 use keel_l4::abi::ids::LTHREAD_TASK;
 use keel_l4::abi::memory::*;
+use keel_l4::abi::programs::*;
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::task::{create_empty, NewTask};

@@ -3,7 +3,7 @@
 
 use core::fmt::{self, Write};
 use keel_abi::describe::{Constant, Layout};
-use keel_abi::{call, fpage, ids, memory, panic, trace};
+use keel_abi::{call, fpage, ids, memory, panic, programs, trace};
 
 /// All constants, by module.
 pub const CONSTANTS: &[&[Constant]] = &[
@@ -11,6 +11,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     fpage::CONSTANTS,
     call::CONSTANTS,
     memory::CONSTANTS,
+    programs::CONSTANTS,
     panic::CONSTANTS,
     trace::CONSTANTS,
     crate::boot::CONSTANTS,
@@ -23,12 +24,12 @@ pub const CONSTANTS: &[&[Constant]] = &[
 pub const LAYOUTS: &[Layout] = &[
     memory::MapItem::LAYOUT,
     memory::StringItem::LAYOUT,
-    memory::UnmapRange::LAYOUT,
+    programs::UnmapRange::LAYOUT,
     crate::linux::LinuxNative::LAYOUT,
     memory::ExRegs::LAYOUT,
     memory::Utcb::LAYOUT,
     memory::Frame::LAYOUT,
-    memory::Region::LAYOUT,
+    programs::Region::LAYOUT,
     memory::Info::LAYOUT,
     crate::boot::Start::LAYOUT,
     trace::TraceRecord::LAYOUT,

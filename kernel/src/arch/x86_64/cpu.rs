@@ -2,12 +2,9 @@
 //! What belongs to one processor, found through gs.
 
 use super::{lookup::LookupCache, regs::wrmsr, regs::MSR_GS_BASE, tables::Stack, tables::Tables};
-use crate::percpu::deadlines::{Deadline, Deadlines};
-use crate::percpu::{lock, lock::Lock, pcid::Pcids, runqueue::RunQueue, runqueue::NOBODY};
-use crate::{base::*, object::thread::*};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use core::{arch::asm, mem::offset_of, ptr::null_mut};
-use keel_abi::Id;
+use crate::percpu::{deadlines::*, lock, lock::Lock, pcid::Pcids, runqueue::*};
+use crate::{base::abi::*, base::*, object::thread::*};
+use core::{arch::asm, mem::offset_of, ptr::null_mut, sync::atomic::*};
 
 object! {
     /// The first fields are above the kernel stack, which is below this structure.

@@ -5,10 +5,8 @@
 
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, segments, tables};
 use crate::object::{thread::Flags, Kind, Thread, POOL};
-use crate::{base::*, percpu::lock};
-use core::arch::asm;
-use core::arch::x86_64::{_xgetbv, _xsetbv, _XCR_XFEATURE_ENABLED_MASK};
-use keel_abi::{fpage::HALF_SHIFT, word::copy_slice, word::Word, Error};
+use crate::{base::abi::*, base::*, percpu::lock};
+use core::arch::{asm, x86_64::_xgetbv, x86_64::_xsetbv, x86_64::_XCR_XFEATURE_ENABLED_MASK};
 
 /// Largest state that is used: half a page. With the components that are used 832 bytes are the
 /// most.
@@ -41,7 +39,7 @@ object! {
     pub struct DebugTls const () {
         /// What was checked by `is_valid_debug`.
         pub debug: [Word; 6] = [const { Word::new(0) }; 6],
-        /// What was checked by `tables::is_user_descriptor`.
+        /// What was checked by `segments::is_user_descriptor`.
         pub tls: [Word; 3] = [const { Word::new(0) }; 3],
     }
 }
@@ -191,8 +189,8 @@ fn state_of(thread: Ref<Thread>) -> Result<Ref<State>, Error> {
 /// has none.
 pub fn copy_out(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) {
     let write = |state: &State| {
-        copy_slice(state.words(), head);
-        copy_slice(&state.words()[head.len()..], tail);
+        word::copy_slice(state.words(), head);
+        word::copy_slice(&state.words()[head.len()..], tail);
     };
     let Some(state) = thread.fpu.get() else {
         let fresh = State::new();
@@ -225,8 +223,8 @@ pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Er
     const DATA: usize = HEADER + HEADER_WORDS;
     if !tail.is_empty() {
         let whole = State::new();
-        copy_slice(head, whole.words());
-        copy_slice(tail, &whole.words()[head.len()..]);
+        word::copy_slice(head, whole.words());
+        word::copy_slice(tail, &whole.words()[head.len()..]);
         return copy_in(thread, [whole.words(), &[]]);
     }
     let (components, mxcsr) = (head[HEADER].get(), head[MXCSR.0].get());
@@ -234,8 +232,8 @@ pub fn copy_in(thread: Ref<Thread>, [head, tail]: [&[Word]; 2]) -> Result<(), Er
     Error::Invalid.when(components & !MASK.get() | reserved | mxcsr as u32 as u64 & !MXCSR_VALID != 0)?;
     let state = state_of(thread)?;
     forget_registers(thread);
-    copy_slice(&head[..HEADER], state.words());
-    copy_slice(&head[DATA..], &state.words()[DATA..]);
+    word::copy_slice(&head[..HEADER], state.words());
+    word::copy_slice(&head[DATA..], &state.words()[DATA..]);
     state.words[HEADER].set(components);
     state.words[MXCSR.0].set(mxcsr);
     Ok(())

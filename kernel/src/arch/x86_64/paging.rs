@@ -2,10 +2,8 @@
 //! Page-table entries and the kernel's own tables (Intel SDM volume 3, chapter 4).
 
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, direct, regs::*, DIRECT, OFFSET};
-use crate::base::facts::{Word, BOOT_MAPPED, FACTS};
 use crate::object::{task::Window, Kind, Task, Thread, POOL};
-use crate::{base::*, percpu::lock};
-use keel_abi::{fpage::*, ranges::Range};
+use crate::{base::abi::*, base::facts::Word, base::facts::BOOT_MAPPED, base::facts::FACTS, base::*, percpu::lock};
 
 /// Entry: present.
 pub const PRESENT: u64 = 1;
@@ -107,11 +105,6 @@ pub const fn cache_bits(cache: u64) -> u64 {
         CACHE_UNCACHED => PWT | PCD,
         _ => 0,
     }
-}
-
-/// The table whose physical address is given.
-pub fn table(physical: PhysAddr) -> *mut u64 {
-    direct(physical).cast()
 }
 
 /// Tags translations on this processor where CPUID offers it and the command line does not object.
@@ -389,7 +382,7 @@ unsafe fn entry_at(root: *mut u64, address: u64, level: u8) -> *mut u64 {
             if *entry & PRESENT == 0 {
                 *entry = new_page() | TABLE;
             }
-            at = table(leads_to(*entry));
+            at = direct(leads_to(*entry)).cast();
         }
         at.add(slot(VirtAddr::new(address), level))
     }
@@ -412,7 +405,7 @@ pub static STARTING_TABLE: Global<Cell<PhysAddr>> = Global::new(Cell::new(PhysAd
 /// Called once, on the boot tables, with the pool in place.
 pub unsafe fn finish_kernel_map(end: u64) {
     STARTING_TABLE.set(PhysAddr::new(new_page()));
-    let (top, new) = ((&raw mut boot_pml4).cast(), table(STARTING_TABLE.get()));
+    let (top, new) = ((&raw mut boot_pml4).cast(), direct(STARTING_TABLE.get()).cast());
     let largest = if cpuid::has(Feature::LargePages) { 2 } else { 1 };
     let pages = |pages: core::ops::Range<u64>, level| pages.step_by(span(level) as usize).map(move |at| (at, level));
     // SAFETY: the new table is ours alone; addresses stay below `end`. The kernel, which lies in

@@ -14,6 +14,10 @@ use crate::base::Reach;
 /// Descriptor bits: present, for user mode, of a segment that is no system's, and that was used;
 /// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in pages.
 const USED: u64 = 0xf1 << 40;
+/// Of these what a descriptor of a user's has: for user mode, and no system's; and what it lacks:
+/// 64-bit code.
+const USER: u64 = 0x70 << 40;
+const BITS_64: u64 = 1 << 53;
 const WRITABLE: u64 = 1 << 41;
 const CODE: u64 = 0xa << 40;
 const BITS_32: u64 = 1 << 54;
@@ -64,6 +68,13 @@ pub fn select(cpu: &Cpu, reach: Reach) {
     let [code, data, number] = descriptors(reach);
     let code_64 = if reach == Reach::NONE { USER_CODE } else { 0 };
     set_user_segments(cpu, [code, data, code_64, number | cpu.index as u64]);
+}
+
+/// Whether a descriptor is empty or a user's data or code segment. Code must be readable, and not
+/// conforming: the kernel loads it into data segment registers too, and must not fault.
+pub fn is_user_descriptor(descriptor: u64) -> bool {
+    let is_data = descriptor & CODE & !WRITABLE == 0;
+    descriptor == 0 || descriptor & (USER | BITS_64) == USER && (is_data || descriptor & (CODE | DOWN) == CODE)
 }
 
 /// Whether a thread-local descriptor covers all offsets: the part of it that is in a window is on

@@ -5,10 +5,8 @@
 //! `wait_for_interrupt` and `poll`.
 
 use super::{compat, cpu, cpu::Cpu, cpuid, cpuid::Feature, fpu, paging, regs::*, segments, tables};
-use crate::object::{thread::Flags, Thread};
-use crate::{base::Reach, base::Ref, debugger};
+use crate::{base::abi::*, base::*, debugger, object::thread::Flags, object::Thread};
 use core::arch::asm;
-use keel_abi::{fpage::canonical, memory::SharedFrame};
 
 /// Flags that are set in every user's flags: interrupts on, and the bit that is always one.
 pub const FLAGS_FIXED: u64 = 1 << 9 | 1 << 1;

@@ -3,8 +3,7 @@
 //! The selectors are those that 64-bit Linux programs expect to see.
 
 use super::{cpu, cpu::cpu, cpu::Cpu, cpuid, cpuid::Feature, regs::*, segments, switch::*};
-use crate::base::{facts, facts::Word, nospec::nospec, Cell, Global, Reach, Ref};
-use crate::object::{io_space, Task, TaskNumber};
+use crate::{base::facts, base::facts::Word, base::*, object::io_space, object::Task, object::TaskNumber};
 use core::{arch::asm, mem::offset_of};
 
 /// Kernel code.
@@ -245,21 +244,6 @@ pub fn forget_ports(task: Ref<Task>) {
         cpu.tables.ports_of.set(TaskNumber::NONE);
         cpu.tables.state.ports.set(NO_PORTS);
     }
-}
-
-/// Whether a descriptor is empty or a user's data or code segment.
-pub fn is_user_descriptor(descriptor: u64) -> bool {
-    const SEGMENT: u64 = 1 << 44;
-    const USER: u64 = 3 << 45;
-    const LONG: u64 = 1 << 53;
-    const CODE: u64 = 1 << 43;
-    const CONFORMING: u64 = 1 << 42;
-    const READABLE: u64 = 1 << 41;
-    // Code must be readable: the kernel loads it into data segment registers too, and must not
-    // fault.
-    let code = descriptor & (CODE | CONFORMING | READABLE);
-    let kind = code & CODE == 0 || code == CODE | READABLE;
-    descriptor == 0 || descriptor & SEGMENT != 0 && descriptor & USER == USER && descriptor & LONG == 0 && kind
 }
 
 /// Loads the thread-local descriptors.

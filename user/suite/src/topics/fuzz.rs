@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::ids::*;
 use keel_l4::abi::memory::AREA_DEFAULT;
+use keel_l4::abi::programs::*;
 use keel_l4::call::{invoke, Registers};
 use keel_l4::ipc::{call, sleep, Message};
 use keel_l4::kip::now;

@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_RWX;
 use keel_l4::abi::memory::{EX_DEBUG_SET, EX_TRIGGER, FEATURE_FSGSBASE};
+use keel_l4::abi::programs::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::{invoke, Failure, Registers};
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};

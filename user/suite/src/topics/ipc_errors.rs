@@ -9,6 +9,7 @@ use crate::{refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::memory::{EX_CANCEL, EX_DELETE, EX_START};
+use keel_l4::abi::programs::*;
 use keel_l4::abi::Tag;
 use keel_l4::call::{checked, Registers};
 use keel_l4::ipc::{call, call_within, receive, send, send_and_wait, wait, Message, Timeout};

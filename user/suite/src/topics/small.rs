@@ -15,6 +15,7 @@ use crate::{holds, refused, same};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, FPAGE_WRITE};
 use keel_l4::abi::memory::*;
+use keel_l4::abi::programs::*;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, Message, Timeout};

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX};
 use keel_l4::abi::memory::*;
+use keel_l4::abi::programs::*;
 use keel_l4::abi::{ExRegs, MapItem, Status, Utcb};
 use keel_l4::ipc::{call, notify, receive, send, Message, Received, Timeout};
 use keel_l4::kip::now;

@@ -21,6 +21,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::memory::*;
+use keel_l4::abi::programs::*;
 use keel_l4::abi::{ExRegs, Frame, MapItem, StringItem, UnmapRange, Utcb};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, wait, Message, Timeout};

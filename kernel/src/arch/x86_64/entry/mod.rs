@@ -7,14 +7,10 @@ pub mod fast;
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, compat, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fast32, fault, kernel_object, transfer};
-use crate::object::thread::{state_word, Flags, Message, State, FRAME_WORDS};
-use crate::percpu::pcid::{Pcids, NOFLUSH};
-use crate::percpu::{lock, lock::Lock};
+use crate::percpu::{lock, lock::Lock, pcid::Pcids, pcid::NOFLUSH};
 use crate::sys::{leave, panic, small, syscall};
-use crate::{base::*, debugger, mm::space, object::Thread, sched};
-use core::arch::{asm, global_asm};
-use core::mem::offset_of;
-use keel_abi::{call::*, fpage::*, ids::*, Frame, Tag, Utcb};
+use crate::{base::abi::*, base::*, debugger, mm::space, object::thread::*, sched};
+use core::{arch::asm, arch::global_asm, mem::offset_of};
 
 /// AC: in user mode alignment checks, in the kernel no SMAP.
 const FLAG_AC: u64 = 1 << 18;
@@ -153,10 +149,8 @@ extern "C" fn reply() -> u64 {
 /// Leaves to the current thread, which fast32.rs chose.
 #[inline(never)]
 fn resume(cpu: &'static Cpu) -> u64 {
-    match cpu.current.get().and_then(|thread| leave::load(cpu, thread)) {
-        Some(frame) => end(cpu, frame),
-        None => leave(cpu),
-    }
+    let loaded = cpu.current.get().and_then(|thread| leave::load(cpu, thread));
+    end(cpu, loaded.unwrap_or_else(|| leave::leave(cpu)))
 }
 
 /// The end of a slow path: the frame to leave with.
