@@ -72,6 +72,13 @@ fn kvm_tells_a_multiplier_and_a_shift() {
     }
 }
 
+#[test]
+fn an_hpets_period_is_within_its_specification() {
+    assert_eq!(of_hpet(10_000_000), Some(100 * MHZ));
+    assert_eq!(of_hpet(69_841_279), Some(14_318_179));
+    assert_eq!((of_hpet(0), of_hpet(100_000_001), of_hpet(u32::MAX)), (None, None, None));
+}
+
 /// A machine with a TSC, where every reading of a counter takes time.
 struct Machine {
     hz: u64,

@@ -66,6 +66,14 @@ pub fn of_kvm_clock(multiplier: u32, shift: i8) -> Option<u64> {
     scaled.and_then(plausible)
 }
 
+/// The frequency of an HPET, of whose period there are so many femtoseconds; `None` outside of what
+/// its specification allows.
+pub fn of_hpet(period: u32) -> Option<u64> {
+    const FS_PER_S: u64 = 1_000_000_000_000_000;
+    const LONGEST: u32 = 100_000_000;
+    (1..=LONGEST).contains(&period).then(|| FS_PER_S / period as u64)
+}
+
 /// Something that counts at a known frequency.
 pub struct Reference<'a> {
     /// Its frequency.
