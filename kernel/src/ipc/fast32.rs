@@ -33,11 +33,11 @@ fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
 /// fewer registers.
 #[inline(never)]
 pub fn call(cpu: &Cpu) -> bool {
-    let Some(caller) = cpu.arrived().filter(|caller| caller.has(Flags::ALIEN)) else { return false };
+    let serves = |caller: &Ref<Thread>| caller.has(Flags::ALIEN) && only(*caller, PLAIN | Flags::ALIEN);
+    let Some(caller) = cpu.arrived().filter(serves) else { return false };
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();
-    let handler = partner(cpu, to, Flags::FPU).filter(waits);
-    let Some(handler) = handler.filter(|_| only(caller, PLAIN.union(Flags::ALIEN))) else { return false };
+    let Some(handler) = partner(cpu, to, Flags::FPU).filter(waits) else { return false };
     // Commit.
     let words = [frame.ax.get(), frame.ip.get(), caller.frame_index.get() as u64, 0];
     frame.orig_ax.set(words[0]);

@@ -76,8 +76,7 @@ pub fn show(task: Ref<Task>, address: VirtAddr) -> bool {
             leaf.get() & !MAPPED | address.align_down(TABLE_SPAN).offset_in(span(level))
         }
     };
-    let cell = window.cell(address);
-    cell.get() & !(ACCESSED | DIRTY) != shown & !(ACCESSED | DIRTY) && cell.replace(shown) != shown
+    (window.cell(address).replace(shown) ^ shown) & !(ACCESSED | DIRTY) != 0
 }
 
 #[cfg(test)]

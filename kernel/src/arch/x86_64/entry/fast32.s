@@ -17,19 +17,6 @@
 # The values of ds, es, fs and gs together, in a frame.
 .set PLAIN_SELECTORS, USER_SS << 16 | USER_SS
 
-# Check: the caller's selectors are the plain ones. Uses eax.
-.macro must_have_plain_selectors refused
-    .irp segment, ds, es
-    mov eax, \segment
-    cmp eax, USER_SS
-    jne \refused
-    .endr
-    mov eax, fs
-    mov r12d, gs
-    or eax, r12d
-    jnz \refused
-.endm
-
 # Check: the thread rbx is in this wait on this CPU, and has the flag SMALL alone. Uses rax.
 .macro must_wait_small kind, refused
     mov rax, gs:[CPU_\kind\()_wait]
@@ -64,17 +51,17 @@ symbol \name, 64
     # There are no items, and no more words than registers.
     cmp r13d, 3
     ja .Lint80_refused_\name
-    must_have_plain_selectors .Lint80_refused_\name
     # The partner exists.
     mov edi, edi
     mov eax, esi
     shl rax, 32
     or rdi, rax
     look_up .Lint80_refused_\name
-    # It is in the caller's clan, and may run next; none of its selectors has to be loaded.
+    # It is in the caller's clan, and may run next; its selectors and the caller's are the plain ones.
     must_be_same_clan .Lint80_refused_\name
     must_run_next .Lint80_refused_\name
-    cmp qword ptr [rbx + FRAME_segments], PLAIN_SELECTORS
+    must_share_selectors rbx, .Lint80_refused_\name
+    cmp rax, PLAIN_SELECTORS
     jne .Lint80_refused_\name
     # Its ip, whatever lthread_ex_regs made it, is in its segment: IRET would fault otherwise. The
     # lowest byte of what it reaches is log2 of the size.
@@ -98,8 +85,6 @@ symbol \name, 64
     mov [rsp + THREAD_partner], rdi
     # The caller is blocked in its call. What matters of its registers is saved.
 .Lint80_commit_\name: mov [rsp + FRAME_orig_ax], r9
-    mov eax, PLAIN_SELECTORS
-    mov [rsp + FRAME_segments], rax
     .irp word, ip, flags, sp
     mov rax, gs:[CPU_exit_\word]
     mov [rsp + FRAME_\word], rax
