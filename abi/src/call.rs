@@ -167,8 +167,8 @@ crate::constants! {
     SCHEDULE_PREEMPTER = 4;
     /// thread_schedule rsi: move to processor r10
     SCHEDULE_PROCESSOR = 8;
-    /// thread_schedule rsi: the thread's segments reach what r13 says, in the tables of the task r14
-    /// (nil: the caller's): window base | log2 of its size, or SMALL_*
+    /// thread_schedule rsi: the thread's segments reach what r13 says, in the tables of the task
+    /// r14 (nil: the caller's): window base | log2 of its size, or SMALL_*
     SCHEDULE_SMALL = 16;
     /// thread_schedule r13: a 64-bit thread in its own space
     SMALL_NONE = 0;
@@ -178,8 +178,8 @@ crate::constants! {
     SMALL_MAX_LOG2 = 30;
     /// thread_schedule r13: a 32-bit thread in its own space
     SMALL_ALL = 32;
-    /// Bit of the r13 that thread_schedule returns: the thread reached outside of its window, and is
-    /// in its own space since
+    /// Bit of the r13 that thread_schedule returns: the thread reached outside of its window, and
+    /// is in its own space since
     SMALL_PROMOTED = 64;
     /// Thread state: stopped, or created and not yet started
     STATE_INACTIVE = 0;

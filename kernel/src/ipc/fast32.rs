@@ -3,9 +3,9 @@
 //!
 //! Served are call, and reply with open wait, of such a native thread by `int 0x80`, with at most
 //! three words and the label; an alien thread's `int 0x80` to its handler in an open wait; and the
-//! handler's reply with open wait that resumes it. Every other case takes the slow path. The outcome
-//! is the same. They are in Rust: their entry by an interrupt gate saves all registers, and their
-//! exit is IRET, whatever is between.
+//! handler's reply with open wait that resumes it. Every other case takes the slow path. The
+//! outcome is the same. They are in Rust: their entry by an interrupt gate saves all registers, and
+//! their exit is IRET, whatever is between.
 //!
 //! They run under this CPU's lock alone, and touch nothing but threads of this CPU. Until "Commit"
 //! they only check. They return whether they served the call: then `Cpu::current` is the partner,
@@ -32,7 +32,8 @@ fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
     cpu.lookup_cache.find(id).filter(here).filter(next)
 }
 
-/// Serves `int 0x80` of the current thread. Not inlined: other exceptions then save fewer registers.
+/// Serves `int 0x80` of the current thread. Not inlined: other exceptions then save fewer
+/// registers.
 #[inline(never)]
 pub fn call(cpu: &Cpu) -> bool {
     match cpu.arrived() {

@@ -141,8 +141,8 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     Some(madt)
 }
 
-/// The kind of address with which a generic address begins where it is a port; the address is behind
-/// three other bytes.
+/// The kind of address with which a generic address begins where it is a port; the address is
+/// behind three other bytes.
 const IN_PORTS: u8 = 1;
 const GENERIC_ADDRESS: usize = 4;
 

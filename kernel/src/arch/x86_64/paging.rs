@@ -174,8 +174,8 @@ fn window_of(root: PhysAddr) -> Option<(Ref<Task>, Window)> {
     task.and_then(|task| Some((task, task.window.get()?)))
 }
 
-/// Drops what this processor holds of so many entries of a task with a window, in both spaces, after
-/// they were changed.
+/// Drops what this processor holds of so many entries of a task with a window, in both spaces,
+/// after they were changed.
 #[cold]
 pub fn flush_windowed(root: PhysAddr, level: u8, first: VirtAddr, entries: usize) {
     let Some((task, window)) = window_of(root) else { return };

@@ -12,7 +12,8 @@ use super::{cpu::Cpu, tables::*};
 use crate::base::Reach;
 
 /// Descriptor bits: present, for user mode, of a segment that is no system's, and that was used;
-/// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in pages.
+/// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in
+/// pages.
 const USED: u64 = 0xf1 << 40;
 /// Of these what a descriptor of a user's has: for user mode, and no system's; and what it lacks:
 /// 64-bit code.
@@ -35,8 +36,8 @@ const fn descriptor(kind: u64, base: u64, limit: u64) -> u64 {
     kind | limit & 0xffff | (limit >> 16 & 0xf) << 48 | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
 }
 
-/// The same of these bytes from `base` on, at least one; where they are many their last page only if
-/// it is whole.
+/// The same of these bytes from `base` on, at least one; where they are many their last page only
+/// if it is whole.
 const fn bytes(kind: u64, base: u64, bytes: u64) -> u64 {
     if bytes <= LARGEST + 1 {
         return descriptor(kind, base, bytes - 1);
