@@ -178,8 +178,8 @@ crate::constants! {
     SMALL_MAX_LOG2 = 30;
     /// thread_schedule r13: a 32-bit thread in its own space
     SMALL_ALL = 32;
-    /// Bit of the r13 that thread_schedule returns: the thread reached outside of its window, and is
-    /// in its own space since
+    /// Bit of the r13 that thread_schedule returns: the thread reached outside of its window, and
+    /// is in its own space since
     SMALL_PROMOTED = 64;
     /// Thread state: stopped, or created and not yet started
     STATE_INACTIVE = 0;

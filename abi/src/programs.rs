@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What only programs make or read: of flags, ids, tags, fpages, the kernel area, and structures whose
-//! words the µ-kernel reads or writes one by one. It has no use for it, and a test of the command sees
-//! to that.
+//! What only programs make or read: of flags, ids, tags, fpages, the kernel area, and structures
+//! whose words the µ-kernel reads or writes one by one. It has no use for it, and a test of the
+//! command sees to that.
 
 use crate::{call::*, fpage::*, ids::*, list::List, Fpage, Id, Tag};
 

@@ -26,8 +26,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     }
     cpuid::init();
     // Where segments have limits it is safe.
-    let safe = (has_segment_limits() as u32) << Word::SmallUnsafe as u32;
-    WORDS_GIVEN.set(switches(line) | safe);
+    WORDS_GIVEN.set(switches(line) | (has_segment_limits() as u32) << Word::SmallUnsafe as u32);
     screen::init(&loader);
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);

@@ -33,7 +33,7 @@ fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
 /// fewer registers.
 #[inline(never)]
 pub fn call(cpu: &Cpu) -> bool {
-    let serves = |caller: &Ref<Thread>| caller.has(Flags::ALIEN) && only(*caller, PLAIN | Flags::ALIEN);
+    let serves = |caller: &Ref<Thread>| caller.has(Flags::ALIEN) && only(*caller, PLAIN.union(Flags::ALIEN));
     let Some(caller) = cpu.arrived().filter(serves) else { return false };
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();

@@ -219,8 +219,8 @@ pub fn to_itself(thread: Ref<Thread>) -> Option<Result<(), Error>> {
 }
 
 /// Begins the transfer of the running sender's map items after `map_answer` has perhaps mapped some
-/// of them, with interrupts off: to its own space, or in its reply as a pager to a faulter, which is
-/// blocked on it (`ipc::awaits_answer`), and is resumed on success only. Returns as `begin`.
+/// of them, with interrupts off: to its own space, or in its reply as a pager to a faulter, which
+/// is blocked on it (`ipc::awaits_answer`), and is resumed on success only. Returns as `begin`.
 pub fn one_sided(sender: Ref<Thread>, receiver: Ref<Thread>, role: Role) -> Option<Result<(), Error>> {
     enter(sender, receiver, role, Tag(sender.frame().si.get()));
     poll();

@@ -140,7 +140,7 @@ impl Leaf {
         let old = self.cell().get();
         self.cell().set(to(old));
         match held(root, self.level) {
-            Held::Nothing if is_windowed(root) => flush_windowed(root, self.level, self.address(), 1),
+            Held::Nothing if root.raw() & WINDOWED != 0 => flush_windowed(root, self.level, self.address(), 1),
             held => held.flush(VirtAddr::new(canonical(self.address().raw()))),
         }
         old
@@ -503,7 +503,7 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
         }
         at = at + PAGE_SIZE;
     }
-    if is_windowed(root) {
+    if root.raw() & WINDOWED != 0 {
         flush_windowed(root, 0, leaf.address(), cells.len());
     }
     VirtAddr::new(number(at.raw()))
@@ -561,7 +561,7 @@ impl Leaving {
 
     /// That is all: so many have gone.
     fn end(&self, gone: i16) {
-        if is_windowed(self.root) {
+        if self.root.raw() & WINDOWED != 0 {
             flush_windowed(self.root, 0, self.base, GROUP);
         }
         POOL.page(self.table).count_mappings(-gone);

@@ -6,9 +6,9 @@
 //! a group (Uhlig et al., "Performance of address-space multiplexing on the Pentium", section 5.2):
 //! what a member loses is taken from one space, whatever runs elsewhere.
 //!
-//! A window lies in one entry of a table of the host's for 1 GB each. That entry leads to a table of
-//! the kernel's own, whose entries lead to the member's tables of small pages, or are copies of its
-//! large pages' entries. They are copied when the member faults, and go with what they are of
+//! A window lies in one entry of a table of the host's for 1 GB each. That entry leads to a table
+//! of the kernel's own, whose entries lead to the member's tables of small pages, or are copies of
+//! its large pages' entries. They are copied when the member faults, and go with what they are of
 //! (`paging::hide`). Like the kernel's own entries they lack `MAPPED`: walks of the host's tables
 //! take them for empty, and nothing is mapped there. The member keeps its own tables, on which
 //! mapping, unmapping and accounting work.

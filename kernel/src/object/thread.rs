@@ -164,7 +164,8 @@ object! {
         pub space: Cell<PhysAddr> = Cell::new(POOL.physical(task.root_table)),
         /// What its segments reach; changed by small.rs.
         pub reach: Cell<Reach> = Cell::new(Reach::NONE),
-        /// The descriptors of 32-bit code, data and (but for it) the processor's number that say so.
+        /// The descriptors of 32-bit code, data and (except for it) the processor's number that say
+        /// so.
         pub segments: Cell<[u64; 3]> = Cell::new([0; 3]),
         /// The same as its chief set it, before the thread reached beyond.
         pub given_reach: Cell<Reach> = Cell::new(Reach::NONE),

@@ -10,7 +10,7 @@ const _: () = assert!(AREA_UTCBS + AREA_MAX_UTCBS * PAGE_SIZE <= AREA_FRAMES);
 
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
-    // A thread there would read the windows of others, but for their chief's.
+    // A thread there would read the windows of others, except for their chief's.
     Error::Denied.when(task.members.iter().any(|member| member.chief != Some(task)))?;
     let id = task.reserve_lthread(plan.lthread)?;
     let alien = plan.frame.is_some();

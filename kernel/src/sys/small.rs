@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Threads that run 32-bit code in windows: how they come there, what they do at the edge, and their
-//! system calls.
+//! Threads that run 32-bit code in windows: how they come there, what they do at the edge, and
+//! their system calls.
 //!
 //! All CPU locks are held and interrupts are off. `thread` is the current thread of this CPU in the
 //! functions that entry/mod.rs calls.
@@ -19,8 +19,8 @@ pub fn told(thread: Ref<Thread>) -> u64 {
 }
 
 /// Makes a thread reach what `word` says, in the tables of the task `host`. Only the chief of its
-/// task may do that, which could read all of its memory anyway. The host is the chief's task, or one
-/// of its clan that runs nothing, because 64-bit code there reads all windows. Errors: Invalid,
+/// task may do that, which could read all of its memory anyway. The host is the chief's task, or
+/// one of its clan that runs nothing, because 64-bit code there reads all windows. Errors: Invalid,
 /// NotSupported where segments have no limits, NoPartner, Denied, Busy, or no memory.
 pub fn set_reach(caller: Ref<Thread>, thread: Ref<Thread>, word: u64, host: Id) -> Result<(), Error> {
     let (reach, task) = (Reach::of(word).ok_or(Error::Invalid)?, thread.task);
@@ -94,10 +94,10 @@ pub fn page_fault(thread: Ref<Thread>, linear: u64, error_code: u64) {
     }
 }
 
-/// #GP or #SS. Whether it may have been an address beyond a segment's limit, or a selector that only
-/// large threads have: then the instruction is tried again. Thread-local segments that cover all are
-/// turned, so that the other side of their base can be reached; otherwise the thread goes on in its
-/// own space, where a true exception comes again.
+/// #GP or #SS. Whether it may have been an address beyond a segment's limit, or a selector that
+/// only large threads have: then the instruction is tried again. Thread-local segments that cover
+/// all are turned, so that the other side of their base can be reached; otherwise the thread goes
+/// on in its own space, where a true exception comes again.
 pub fn goes_beyond(thread: Ref<Thread>, error_code: u64) -> bool {
     if thread.reach.get().is_window() && error_code == 0 && turn(thread) {
         cpu::cpu().loaded_changed();

@@ -19,10 +19,13 @@ EDGES_BACK = {
     # `Cpu` has a lock, a run queue, deadlines and TLB tags as its parts; a TLB shootdown and a change of FPU owner make
     # other processors write back what they hold.
     ("arch", "percpu"): {"cpu.rs", "fpu.rs", "paging.rs"},
-    # A context switch loads a thread's registers, space, ports and FPU state, and page tables lie in the pool.
-    ("arch", "object"): {"cpu.rs", "direct.rs", "fpu.rs", "lookup.rs", "paging.rs", "switch.rs", "tables.rs"},
+    # A context switch loads a thread's registers, space, ports and FPU state, and page tables lie in the pool; a call of
+    # 32-bit code has its words in the thread's UTCB.
+    ("arch", "object"): {"compat.rs", "cpu.rs", "direct.rs", "fpu.rs", "lookup.rs", "paging.rs", "switch.rs", "tables.rs"},
     # A thread control block has a transfer and a list of pending kernel objects as its parts: types, no calls.
     ("object", "ipc"): {"thread.rs"},
+    # The fast paths of 32-bit code serve the same calls as those in fast.s: constants.
+    ("ipc", "entry"): {"fast32.rs"},
 }
 
 

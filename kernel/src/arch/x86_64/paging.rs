@@ -163,19 +163,14 @@ pub enum Held {
 /// space and of its host's. `held` knows nothing of either.
 pub const WINDOWED: u64 = 2;
 
-/// Whether that is so.
-pub fn is_windowed(root: PhysAddr) -> bool {
-    root.raw() & WINDOWED != 0
-}
-
 /// The task with this in `Task::space`, and its window, if it has one.
 fn window_of(root: PhysAddr) -> Option<(Ref<Task>, Window)> {
-    let task = if is_windowed(root) { POOL.page(POOL.index_of(root)).task.get() } else { None };
+    let task = if root.raw() & WINDOWED != 0 { POOL.page(POOL.index_of(root)).task.get() } else { None };
     task.and_then(|task| Some((task, task.window.get()?)))
 }
 
-/// Drops what this processor holds of so many entries of a task with a window, in both spaces, after
-/// they were changed.
+/// Drops what this processor holds of so many entries of a task with a window, in both spaces,
+/// after they were changed.
 #[cold]
 pub fn flush_windowed(root: PhysAddr, level: u8, first: VirtAddr, entries: usize) {
     let Some((task, window)) = window_of(root) else { return };

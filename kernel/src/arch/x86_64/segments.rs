@@ -9,10 +9,11 @@
 //! thread is loaded, the descriptor table of its processor has no other user segments.
 
 use super::{cpu::Cpu, tables::*};
-use crate::base::Reach;
+use crate::base::{abi::*, Reach};
 
 /// Descriptor bits: present, for user mode, of a segment that is no system's, and that was used;
-/// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in pages.
+/// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in
+/// pages.
 const USED: u64 = 0xf1 << 40;
 /// Of these what a descriptor of a user's has: for user mode, and no system's; and what it lacks:
 /// 64-bit code.
@@ -26,28 +27,27 @@ const PAGES: u64 = 1 << 55;
 const DOWN: u64 = 1 << 42;
 /// The bits that are neither base nor limit nor its unit.
 const KIND: u64 = 0x0070_ff00_0000_0000;
-/// The largest limit, and the log2 of a page.
+/// The largest limit.
 const LARGEST: u64 = (1 << 20) - 1;
-const PAGE: u32 = 12;
 
 /// A descriptor with this base below 4 GB, and this limit in the unit that `kind` says.
 const fn descriptor(kind: u64, base: u64, limit: u64) -> u64 {
     kind | limit & 0xffff | (limit >> 16 & 0xf) << 48 | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
 }
 
-/// The same of these bytes from `base` on, at least one; where they are many their last page only if
-/// it is whole.
+/// The same of these bytes from `base` on, at least one; where they are many their last page only
+/// if it is whole.
 const fn bytes(kind: u64, base: u64, bytes: u64) -> u64 {
     if bytes <= LARGEST + 1 {
         return descriptor(kind, base, bytes - 1);
     }
-    descriptor(kind | PAGES, base, (bytes >> PAGE) - 1)
+    descriptor(kind | PAGES, base, (bytes >> PAGE_SHIFT) - 1)
 }
 
 /// The base of a descriptor, and the last offset that it covers, if it does not expand down.
 const fn extent(descriptor: u64) -> (u64, u64) {
     let limit = descriptor & 0xffff | (descriptor >> 48 & 0xf) << 16;
-    let last = if descriptor & PAGES != 0 { limit << PAGE | 0xfff } else { limit };
+    let last = if descriptor & PAGES != 0 { limit << PAGE_SHIFT | 0xfff } else { limit };
     (descriptor >> 16 & 0xff_ffff | descriptor >> 56 << 24, last)
 }
 
@@ -94,7 +94,7 @@ pub fn confined(own: u64, reach: Reach, down: bool) -> u64 {
         _ if own == 0 || base >= reach.size() || expands_down => 0,
         // Offsets above the limit are those from the base, less what it is above the window's, on.
         _ if down && covers_all(own) => {
-            descriptor(own & KIND | DOWN | PAGES, reach.base() + base, LARGEST - (base >> PAGE))
+            descriptor(own & KIND | DOWN | PAGES, reach.base() + base, LARGEST - (base >> PAGE_SHIFT))
         }
         _ => bytes(own & KIND, reach.base() + base, (last + 1).min(reach.size() - base)),
     }

@@ -798,7 +798,8 @@ symbol \name, 64
     slow_path {slow_syscall}, \clear, \supervisor
 
 # A reply to a thread that no path above resumes: perhaps an alien one that runs 32-bit code, which
-# has descriptors of its own (fast32.rs). Live: rsp = caller's TCB, rbx = partner's, message registers.
+# has descriptors of its own (fast32.rs). Live: rsp = caller's TCB, rbx = partner's, message
+# registers.
 .Lreply_slowly_\name: test dword ptr [rbx + THREAD_flags], DEBUG_TLS
     jz .Lslow_\name
     mov byte ptr gs:[{CPU_LOCK}], {FREE}

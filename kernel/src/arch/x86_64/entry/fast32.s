@@ -26,8 +26,8 @@
 .endm
 
 # The entry for `int 0x80`. `pcids` and `supervisor`: as in fast_paths. It takes the lock on a
-# uniprocessor, too. Stack: ip, cs, flags, sp, ss. Live: all registers are the interrupted program's;
-# the upper halves of those that 32-bit code has are not looked at.
+# uniprocessor, too. Stack: ip, cs, flags, sp, ss. Live: all registers are the interrupted
+# program's; the upper halves of those that 32-bit code has are not looked at.
 .macro int80_path name, pcids, supervisor
 symbol \name, 64
     test byte ptr [rsp + 8], 3
@@ -139,8 +139,8 @@ symbol \name, 64
     swapgs
     iretq
 
-# Reply with open wait. Live: rsp = caller's TCB, rbx = partner's, eax = call number without the kind
-# of the send timeout, and what the path uses.
+# Reply with open wait. Live: rsp = caller's TCB, rbx = partner's, eax = call number without the
+# kind of the send timeout, and what the path uses.
 .Lint80_reply_\name: cmp eax, REPLY_AND_WAIT
     jne .Lint80_refused_\name
     # The caller will block: no notification, interrupt or sender may be pending for its open wait.

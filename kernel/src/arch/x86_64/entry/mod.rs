@@ -134,8 +134,8 @@ extern "C" fn system_call() -> u64 {
     }
 }
 
-/// A reply that no fast path of fast.s serves, perhaps to a thread that runs 32-bit code: the running
-/// thread's registers are in its frame.
+/// A reply that no fast path of fast.s serves, perhaps to a thread that runs 32-bit code: the
+/// running thread's registers are in its frame.
 extern "C" fn reply() -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
