@@ -10,13 +10,18 @@ from collections.abc import Callable
 
 import pytest
 from conftest import PLACED, Result, run_in_tests, together
-from test_linux import NARROW, TRANSCRIPT_LIMIT_S, TRANSCRIPTS, transcript_lines
+from test_linux import NARROW, TRANSCRIPT_LIMIT_S, transcript_lines
 
 LIMIT_S = 120
 SMALL = ["--place", "i386=small-unsafe"]
 WINDOW = 256 << 20
 # Where a dynamic program has its libraries and, natively, the stack above them.
 LOADED = re.compile(r"=> \S+ \((0x[0-9a-f]+)\)")
+# Windows in which the stacks of a check's 40 threads have room. A program that needs more leaves its window only where segments
+# have limits; here it finds a neighbour's pages.
+ROOM = "echo 512 > /proc/sys/keel/small_window_mb"
+# The checks that print where something lies.
+TELLS_ADDRESSES = {"ia32.place_in_memory", "memory.map_32bit"}
 # More programs at once than there are windows.
 PROGRAMS = 20
 
@@ -29,17 +34,20 @@ def small(command: str, *options: str) -> Result:
     return run_in_tests("keel", command, limit_s=LIMIT_S, options=options, programs=programs)
 
 
-@together("transcripts-1")
+@together("transcripts-small")
 def test_transcripts_are_the_same(once: Callable[..., Result]) -> None:
-    """Each check of a 32-bit program in a window prints what it prints on native Linux."""
-    native = transcript_lines(once("native", TRANSCRIPTS[1], TRANSCRIPT_LIMIT_S, 1))
-    wanted = {name: text for name, text in native.items() if name.startswith("transcript32")}
-    result = run_in_tests("keel", NARROW, limit_s=TRANSCRIPT_LIMIT_S, options=SMALL)
-    got = transcript_lines(result)
+    """Each check of 32-bit programs in windows prints what it prints on native Linux, except where it tells addresses."""
+    native = transcript_lines(once("native", NARROW, TRANSCRIPT_LIMIT_S, 1))
+    result = run_in_tests("keel", f"{ROOM}; {NARROW}", limit_s=TRANSCRIPT_LIMIT_S, options=SMALL)
     assert result.status == 0, result.error
-    different = [f"{name}\n  native:{text}\n  small: {got.get(name)}" for name, text in wanted.items() if got.get(name) != text]
-    assert not different, "\n".join(different)
-    assert len(got) == len(wanted)
+    got = transcript_lines(result)
+    assert got.keys() == native.keys()
+    different = {
+        name.partition(".")[2]: f"{name}\n  native:{native[name]}\n  small: {got[name]}"
+        for name in got
+        if got[name] != native[name]
+    }
+    assert different.keys() == TELLS_ADDRESSES, "\n".join(different.values())
 
 
 @together("small")
@@ -62,7 +70,7 @@ def test_programs_are_laid_out_in_their_windows(processors: str) -> None:
 @pytest.mark.parametrize("processors", ["1", "2"])
 def test_more_programs_than_windows(processors: str) -> None:
     """The ones too many are in spaces of their own, which is said once; all do the same, and windows come back."""
-    many = f"for i in $(seq {PROGRAMS}); do ./transcript32 processes > $i & done; wait; cat $(seq {PROGRAMS}) | sort | uniq -c"
+    many = f"for i in $(seq {PROGRAMS}); do ./transcript32 memory | grep -v map_32bit > $i & done; wait; cat $(seq {PROGRAMS}) | sort | uniq -c"
     result = small(f"{many}; {many}; dmesg | grep -c 'no window is free'", *SMALL, "--smp", processors)
     *counts, said = result.output.splitlines()
     assert said == "1", result.output
