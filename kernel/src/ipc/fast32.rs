@@ -19,16 +19,11 @@ const PLAIN: Flags = Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::SMALL);
 /// Words that have registers in 32-bit code.
 const WORDS: u64 = 3;
 
-/// Whether a thread has no flags but these.
-fn only(thread: Ref<Thread>, flags: Flags) -> bool {
-    thread.flags.get().without(flags) == Flags::NONE
-}
-
 /// The thread of an id, if it is one of this CPU, the scheduler would choose it once it is ready,
 /// and it has no flags but these.
 fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
     let next = |thread: &Ref<Thread>| thread.priority.get() as u16 >= cpu.preemption_threshold.get();
-    let here = |thread: &Ref<Thread>| thread.cpu.get() == cpu.index && only(*thread, flags);
+    let here = |thread: &Ref<Thread>| thread.cpu.get() == cpu.index && thread.has_only(flags);
     cpu.lookup_cache.find(id).filter(here).filter(next)
 }
 
@@ -50,7 +45,7 @@ fn native_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
     let replies = asked & ANY_SEND_TIMEOUT as u64 == REPLY_AND_WAIT;
     let calls = asked & ANY_SEND_TIMEOUT as u64 == CALL_IPC | IPC_SEND | IPC_RECEIVE;
     let must_look = replies && caller.maybe_pending.get();
-    if !replies && !calls || tag > WORDS || must_look || !only(caller, PLAIN) {
+    if !replies && !calls || tag > WORDS || must_look || !caller.has_only(PLAIN) {
         return false;
     }
     let accepts = |thread: &Ref<Thread>| {
@@ -73,7 +68,7 @@ fn alien_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();
     let handler = partner(cpu, to, Flags::FPU).filter(waits);
-    let Some(handler) = handler.filter(|_| only(caller, PLAIN.union(Flags::ALIEN))) else { return false };
+    let Some(handler) = handler.filter(|_| caller.has_only(PLAIN.union(Flags::ALIEN))) else { return false };
     // Commit.
     let words = [frame.ax.get(), frame.ip.get(), caller.frame_index.get() as u64, 0];
     frame.orig_ax.set(words[0]);
@@ -86,7 +81,7 @@ fn alien_call(cpu: &Cpu, caller: Ref<Thread>) -> bool {
 
 /// Serves the current thread's reply and wait for anybody, if that resumes an alien thread.
 pub fn resume(cpu: &Cpu) -> bool {
-    let Some(caller) = cpu.arrived().filter(|caller| only(*caller, Flags::FPU)) else { return false };
+    let Some(caller) = cpu.arrived().filter(|caller| caller.has_only(Flags::FPU)) else { return false };
     let frame = caller.frame();
     let replies = frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 == REPLY_AND_WAIT;
     let waits = |thread: &Ref<Thread>| thread.has(Flags::ALIEN) && ipc::awaits_answer(*thread, caller);
