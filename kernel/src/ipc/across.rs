@@ -8,6 +8,10 @@
 use crate::object::{clan, thread::*};
 use crate::{arch::cpu, arch::cpu::Cpu, base::abi::*, base::*, ipc::ipc, sched};
 
+/// The flags that a native thread may have here. Of these only TIMED matters: `ipc::stop_waiting`
+/// ends the timeout.
+const PLAIN: Flags = Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::TIMED);
+
 /// Serves the system call of the current thread, if it is such a message; then the caller calls
 /// `leave::leave`. Returns false, with nothing changed, if it is any other call, or if the other
 /// CPU's lock is held. `cpu` is the current CPU, whose lock alone is held; interrupts are off.
@@ -17,7 +21,7 @@ use crate::{arch::cpu, arch::cpu::Cpu, base::abi::*, base::*, ipc::ipc, sched};
 pub fn send(cpu: &Cpu) -> bool {
     const ANY_SEND_TIMEOUT: u64 = IPC_TIMEOUT_MASK << IPC_SEND_TIMEOUT_SHIFT;
     const KNOWN: u64 = IPC_SEND | IPC_RECEIVE | IPC_OPEN | ANY_SEND_TIMEOUT;
-    let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller)) else { return false };
+    let Some(caller) = cpu.arrived().filter(|caller| caller.has_only(PLAIN)) else { return false };
     let frame = caller.frame();
     let (flags, tag, to) = (frame.orig_ax.get(), Tag(frame.si.get()), Id(frame.di.get()));
     let sends_words = flags & IPC_SEND != 0 && !ipc::has_items(tag) && tag.words() <= MAX_WORDS;
@@ -30,7 +34,7 @@ pub fn send(cpu: &Cpu) -> bool {
     let receives = |partner: &Ref<Thread>| clan::is_same_clan(caller.task, partner.task);
     let Some(partner) = find(to).filter(|to| to.cpu.get() != cpu.index && receives(to)) else { return false };
     cpu::of(partner).lock.with(|| {
-        if !is_plain(partner) || !ipc::accepts(partner, caller.id) {
+        if !partner.has_only(PLAIN) || !ipc::accepts(partner, caller.id) {
             return false;
         }
         // Commit.
@@ -57,17 +61,11 @@ pub fn send(cpu: &Cpu) -> bool {
 pub fn wait(cpu: &Cpu) -> bool {
     const WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
     let waits = |caller: &Ref<Thread>| caller.frame().orig_ax.get() == WAIT && !caller.maybe_pending.get();
-    let Some(caller) = cpu.arrived().filter(|caller| is_plain(*caller) && waits(caller)) else { return false };
+    let Some(caller) = cpu.arrived().filter(|caller| caller.has_only(PLAIN) && waits(caller)) else { return false };
     if caller.is_called_up() {
         return false;
     }
     // Commit.
     caller.block(State::Receiving, true, Id::NIL);
     true
-}
-
-/// Returns true if a thread is native and has no flag except FPU, DEBUG_TLS and TIMED. Of these
-/// only TIMED matters here: `ipc::stop_waiting` ends the timeout.
-fn is_plain(thread: Ref<Thread>) -> bool {
-    thread.flags.get().without(Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::TIMED)) == Flags::NONE
 }

@@ -16,16 +16,11 @@ use crate::{base::abi::*, base::Ref, ipc::ipc, object::thread::*};
 /// Flags that change nothing here.
 const PLAIN: Flags = Flags::FPU.union(Flags::DEBUG_TLS).union(Flags::SMALL);
 
-/// Whether a thread has no flags but these.
-fn only(thread: Ref<Thread>, flags: Flags) -> bool {
-    thread.flags.get().without(flags) == Flags::NONE
-}
-
 /// The thread of an id, if it is one of this CPU, the scheduler would choose it once it is ready,
 /// and it has no flags but these.
 fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
     let next = |thread: &Ref<Thread>| thread.priority.get() as u16 >= cpu.preemption_threshold.get();
-    let here = |thread: &Ref<Thread>| thread.cpu.get() == cpu.index && only(*thread, flags);
+    let here = |thread: &Ref<Thread>| thread.cpu.get() == cpu.index && thread.has_only(flags);
     cpu.lookup_cache.find(id).filter(here).filter(next)
 }
 
@@ -33,7 +28,7 @@ fn partner(cpu: &Cpu, id: Id, flags: Flags) -> Option<Ref<Thread>> {
 /// fewer registers.
 #[inline(never)]
 pub fn call(cpu: &Cpu) -> bool {
-    let serves = |caller: &Ref<Thread>| caller.has(Flags::ALIEN) && only(*caller, PLAIN.union(Flags::ALIEN));
+    let serves = |caller: &Ref<Thread>| caller.has(Flags::ALIEN) && caller.has_only(PLAIN.union(Flags::ALIEN));
     let Some(caller) = cpu.arrived().filter(serves) else { return false };
     let (frame, to) = (caller.frame(), caller.handler.get());
     let waits = |thread: &Ref<Thread>| thread.state() == State::Receiving && thread.open.get();
@@ -56,7 +51,7 @@ pub fn call(cpu: &Cpu) -> bool {
 
 /// Serves the current thread's reply and wait for anybody, if that resumes an alien thread.
 pub fn resume(cpu: &Cpu) -> bool {
-    let Some(caller) = cpu.arrived().filter(|caller| only(*caller, Flags::FPU)) else { return false };
+    let Some(caller) = cpu.arrived().filter(|caller| caller.has_only(Flags::FPU)) else { return false };
     let frame = caller.frame();
     let replies = frame.orig_ax.get() & ANY_SEND_TIMEOUT as u64 == REPLY_AND_WAIT;
     let waits = |thread: &Ref<Thread>| thread.has(Flags::ALIEN) && ipc::awaits_answer(*thread, caller);

@@ -308,6 +308,11 @@ impl Thread {
         self.partner.set(partner);
     }
 
+    /// Whether it has no flags except these.
+    pub fn has_only(&self, flags: Flags) -> bool {
+        self.flags.get().without(flags) == Flags::NONE
+    }
+
     /// Whether it is a native thread with an entry for upcalls (EX_DISPATCH).
     pub fn has_entry(&self) -> bool {
         self.dispatch.get() > DISPATCH_ON && !self.has(Flags::ALIEN)

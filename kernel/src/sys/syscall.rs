@@ -8,7 +8,7 @@
 use crate::mm::{io, space, space::Done, space::Stop, space::Work};
 use crate::object::{thread::Flags, thread::State, *};
 use crate::sys::{exregs, lthreads, small, tasks};
-use crate::{arch::*, base::abi::*, base::*, ipc::fault, ipc::ipc, percpu::preempt, sched};
+use crate::{arch::paging::TABLE_SPAN, arch::*, base::abi::*, base::*, ipc::fault, ipc::ipc, percpu::preempt, sched};
 
 /// Length of the `syscall` instruction: to restart a call, the ip is set back by that.
 const INSTRUCTION: u64 = 2;
@@ -127,9 +127,7 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Out
 /// Moves the page table of the only range of an unmap (UNMAP_MOVE), unless the call was restarted.
 /// Returns false if the range must be unmapped instead. Error: Invalid.
 fn move_table(task: Ref<Task>, (start, end): (VirtAddr, VirtAddr), to: u64, begins: bool) -> Result<bool, Error> {
-    Error::Invalid.when(
-        end - start != paging::TABLE_SPAN || (start.raw() | to) % paging::TABLE_SPAN != 0 || to >> SPACE_SHIFT != 0,
-    )?;
+    Error::Invalid.when(end - start != TABLE_SPAN || (start.raw() | to) % TABLE_SPAN != 0 || to >> SPACE_SHIFT != 0)?;
     Ok(begins && space::move_table(task, start, VirtAddr::new(to)))
 }
 
