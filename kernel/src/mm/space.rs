@@ -560,6 +560,7 @@ impl Leaving {
     }
 
     /// That is all: so many have gone.
+    #[inline(never)]
     fn end(&self, gone: i16) {
         if self.root.raw() & WINDOWED != 0 {
             flush_windowed(self.root, 0, self.base, GROUP);
