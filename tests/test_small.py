@@ -70,7 +70,8 @@ def test_programs_are_laid_out_in_their_windows(processors: str) -> None:
 @pytest.mark.parametrize("processors", ["1", "2"])
 def test_more_programs_than_windows(processors: str) -> None:
     """The ones too many are in spaces of their own, which is said once; all do the same, and windows come back."""
-    many = f"for i in $(seq {PROGRAMS}); do ./transcript32 memory | grep -v map_32bit > $i & done; wait; cat $(seq {PROGRAMS}) | sort | uniq -c"
+    one = "./transcript32 memory | grep -v map_32bit"
+    many = f"for i in $(seq {PROGRAMS}); do {one} > $i & done; wait; cat $(seq {PROGRAMS}) | sort | uniq -c"
     result = small(f"{many}; {many}; dmesg | grep -c 'no window is free'", *SMALL, "--smp", processors)
     *counts, said = result.output.splitlines()
     assert said == "1", result.output

@@ -167,8 +167,8 @@ crate::constants! {
     SCHEDULE_PREEMPTER = 4;
     /// thread_schedule rsi: move to processor r10
     SCHEDULE_PROCESSOR = 8;
-    /// thread_schedule rsi: the thread's segments reach what r13 says, in the tables of the task r12
-    /// (nil: the caller's): window base | log2 of its size, or SMALL_*
+    /// thread_schedule rsi: the thread's segments reach what r13 says, in the tables of the task
+    /// r12 (nil: the caller's): window base | log2 of its size, or SMALL_*
     SCHEDULE_SMALL = 16;
     /// thread_schedule r13: a 64-bit thread in its own space
     SMALL_NONE = 0;

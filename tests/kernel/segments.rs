@@ -16,7 +16,7 @@ const EXECUTABLE: u64 = 1 << 43;
 const USER: u64 = 3 << 45;
 /// Bytes that 32 bits can name.
 const SPACE: u64 = 1 << 32;
-const PAGE_BYTES: u64 = 1 << PAGE;
+const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
 const ROUNDS: u64 = 300_000;
 
 /// The linear address of offset 0.
@@ -79,7 +79,7 @@ fn any_descriptor(random: &Random, reach: Reach) -> u64 {
     let pages = random.below(2);
     let limit = match random.below(3) {
         0 => LARGEST,
-        _ => edge(random, reach) >> (PAGE as u64 * pages) & LARGEST,
+        _ => edge(random, reach) >> (PAGE_SHIFT * pages) & LARGEST,
     };
     let present = if random.below(16) == 0 { 0 } else { PRESENT };
     let bits = kind << 40 | present | NO_SYSTEM | USER | random.below(2) * BITS_32 | pages * PAGES;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The IPC fast paths of alien threads that run 32-bit code: what fast.s does for others.
 //!
-//! Served are such a thread's `int 0x80` to its handler in an open wait, and the handler's reply with
-//! open wait that resumes it. Every other case takes the slow path. The outcome is the same. They are
-//! in Rust: their entry by an interrupt gate saves all registers, and their exit is IRET, whatever is
-//! between. fast32.s has the fast path of native threads.
+//! Served are such a thread's `int 0x80` to its handler in an open wait, and the handler's reply
+//! with open wait that resumes it. Every other case takes the slow path. The outcome is the same.
+//! They are in Rust: their entry by an interrupt gate saves all registers, and their exit is IRET,
+//! whatever is between. fast32.s has the fast path of native threads.
 //!
 //! They run under this CPU's lock alone, and touch nothing but threads of this CPU. Until "Commit"
 //! they only check. They return whether they served the call: then `Cpu::current` is the partner,

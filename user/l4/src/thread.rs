@@ -194,9 +194,9 @@ pub fn set_preempter(thread: Id, preempter: Id) -> Result<(), Failure> {
     set_schedule(thread, SCHEDULE_PREEMPTER, 0, [0, preempter.0, 0]).map(|_| ())
 }
 
-/// Sets what the segments of a thread of the caller's clan reach: a window (base | log2 of the size)
-/// in the tables of `host` (nil: the caller's task), `SMALL_ALL` or `SMALL_NONE`. Returns what it was
-/// before, perhaps with `SMALL_PROMOTED`.
+/// Sets what the segments of a thread of the caller's clan reach: a window (base | log2 of the
+/// size) in the tables of `host` (nil: the caller's task), `SMALL_ALL` or `SMALL_NONE`. Returns
+/// what it was before, perhaps with `SMALL_PROMOTED`.
 pub fn set_reach(thread: Id, reach: u64, host: Id) -> Result<u64, Failure> {
     let words = [0, 0, 0, host.0, reach, 0];
     let call = Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: SCHEDULE_SMALL, dx: 0, words };

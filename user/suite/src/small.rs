@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Small tasks for the cases: a task with 32-bit threads in a window of the suite's tables, or of
-//! an empty task's; what its threads do (`small_code`), and the loop that answers their page faults.
+//! an empty task's; what its threads do (`small_code`), and the loop that answers their page
+//! faults.
 
 use crate::case::Fault;
 use crate::pool::{self, peek, poke, PAGE};
@@ -317,7 +318,7 @@ impl Small {
         }
     }
 
-    /// Has the thread call the kernel, and returns what came of it. Its own messages come elsewhere.
+    /// Has the thread call the kernel, and returns what came of it. Its messages come elsewhere.
     pub fn call(&self, call: &Call) -> Result<End, Fault> {
         self.start(call)?;
         let got = self.serve()?;

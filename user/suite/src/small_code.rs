@@ -130,9 +130,11 @@ operations! {
     small_store_gs: "mov gs:[ecx], ebp", "jmp small_done";
     /// The same by a far pointer in the block.
     small_les: "mov [ebx + {SCRATCH}], ecx", "mov [ebx + {SCRATCH} + 4], ebp", "les edx, [ebx + {SCRATCH}]", "mov eax, es:[edx]", "push 0x2b", "pop es", "jmp small_done";
-    /// Loads by the first thread-local segment from its base and before it, as often as the first argument says.
+    /// Loads by the first thread-local segment from its base and before it, as often as the first
+    /// argument says.
     small_both_sides: "mov edx, 0x63", "mov gs, edx", "mov esi, ecx", "2: mov eax, gs:[0]", "mov ecx, gs:[0xfffffffc]", "dec esi", "jnz 2b", "jmp small_done";
-    /// Loads words by it, alternately at its base and before it, by one instruction; the sum is the result.
+    /// Loads words by it, alternately at its base and before it, by one instruction; the sum is the
+    /// result.
     small_alternate: "mov edx, 0x63", "mov gs, edx", "xor edx, edx", "2: add eax, gs:[edx]", "xor edx, 0xfffffffc", "dec ecx", "jnz 2b", "jmp small_done";
     /// Loads a word by it of which one half is before its base.
     small_across: "mov edx, 0x63", "mov gs, edx", "mov eax, gs:[0xfffffffe]", "jmp small_done";
@@ -178,7 +180,8 @@ operations! {
     small_in: "mov edx, ecx", "in al, dx", "jmp small_done";
     /// Writes to a port.
     small_out: "mov edx, ecx", "mov eax, ebp", "out dx, al", "jmp small_done";
-    /// `int 0x80` with the block's registers, and its words in the UTCB; those afterwards are there.
+    /// `int 0x80` with the block's registers, and its words in the UTCB; those afterwards are
+    /// there.
     small_int80:
         "mov edi, [ebx + {UTCB}]", "lea esi, [ebx + {WORDS}]", "add edi, {UTCB_WORDS}", "movsd", "movsd",
         "add edi, 16", "mov ecx, 6", "rep movsd",
@@ -194,9 +197,11 @@ operations! {
     small_echo: "mov eax, {WAIT}", "int 0x80", "2: inc edx", "mov eax, {REPLY}", "and ebx, 0xff", "int 0x80", "jmp 2b";
     /// Counts in the word there, without end.
     small_count: "2: lock inc dword ptr [ecx]", "jmp 2b";
-    /// Counts in the block, in the scratch's first word, how often it has loaded from there. Without end.
+    /// Counts in the block, in the scratch's first word, how often it has loaded from there.
+    /// Without end.
     small_load_count: "2: mov eax, [ecx]", "lock inc dword ptr [ebx + {SCRATCH}]", "jmp 2b";
-    /// Keeps the sum of all registers of a kind that no call and no interrupt changes, as often as the first argument says.
+    /// Keeps the sum of all registers of a kind that no call and no interrupt changes, as often as
+    /// the first argument says.
     small_registers: "movd xmm3, ebp", "movd xmm7, ecx", "2: mov edx, 0x1234", "mov edi, 0x5678", "mov esi, 0x9abc", "pause", "lea eax, [edx + edi]", "add eax, esi", "cmp eax, 0x10368", "jne 3f", "dec ecx", "jnz 2b", "movd eax, xmm3", "movd ecx, xmm7", "3: jmp small_done";
     /// As many random accesses as the second argument says, from the random state in the first: in
     /// and beyond its window, by all segments. Those that are left are in the block's scratch. The
@@ -205,7 +210,8 @@ operations! {
         "mov [ebx + {SCRATCH}], ebp",
         "mov eax, ecx", "shl eax, 13", "xor ecx, eax", "mov eax, ecx", "shr eax, 17", "xor ecx, eax",
         "mov eax, ecx", "shl eax, 5", "xor ecx, eax",
-        // One in 32 goes to one of sixteen pages that the block names, the others to its first page.
+        // One in 32 goes to one of sixteen pages that the block names, the others to its first
+        // page.
         "mov edi, ecx", "rol edi, 7", "and edi, 0xffc", "test ecx, 0x1f0000", "jnz 2f",
         "mov edx, ecx", "shr edx, 28", "add edi, [ebx + 4 * edx + {BYTES}]", "2:",
         "mov edx, ecx", "shr edx, 8", "and edx, 7",

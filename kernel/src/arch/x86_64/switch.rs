@@ -66,8 +66,8 @@ fn leave_to_32_bits(cpu: &Cpu, ip: u64) {
     cpu.exit_sysret.set(0);
 }
 
-/// `load` of a thread that only runs 32-bit code, whatever its frame says. False if its ip is beyond
-/// its segments: IRET would fault.
+/// `load` of a thread that only runs 32-bit code, whatever its frame says. False if its ip is
+/// beyond its segments: IRET would fault.
 pub fn load_small(cpu: &Cpu, thread: Ref<Thread>) -> bool {
     charge(cpu, thread);
     compat::give(thread);

@@ -8,8 +8,8 @@
  *     another program.
  *   - keel.place=/usr/bin/APP=server, where Linux is in user mode: in the server's own task
  *     (kernel/inside.c), one process at a time. Its children are ordinary processes.
- *   - keel.place=i386=small, where Linux is in user mode: 32-bit programs in windows of the server's
- *     tables (mm/small.c); then no program is in the server's task.
+ *   - keel.place=i386=small, where Linux is in user mode: 32-bit programs in windows of the
+ *     server's tables (mm/small.c); then no program is in the server's task.
  * A named program that cannot be there is an ordinary process; for others exec, or the call before
  * it, fails; what changes in between kills the new program.
  */

@@ -396,8 +396,8 @@ fn watched_beyond() -> Outcome {
     siege.end(PROMOTED)
 }
 
-/// An alien thread of the attacker's task at `small_store_gs`, with these bases and selectors in its
-/// frame: its first message.
+/// An alien thread of the attacker's task at `small_store_gs`, with these bases and selectors in
+/// its frame: its first message.
 fn with_bases(attacker: &mut Small, base: u64, segments: u64) -> Result<(Received, u64), Failure> {
     let index = pool::frame_index();
     let mut frame = crate::alien::fresh_frame(small_store_gs);

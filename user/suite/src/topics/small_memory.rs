@@ -200,7 +200,8 @@ fn unmapped() -> Outcome {
     is_fault(&small.try_it(small_load, THERE, 0)?, &small, THERE, FPAGE_READ, false)
 }
 
-/// Has a small thread count loads from `THERE`, or stores to it, without end, and waits until it does.
+/// Has a small thread count loads from `THERE`, or stores to it, without end, and waits until it
+/// does.
 fn counting(small: &Small, code: unsafe extern "C" fn(), counter: u64) -> Outcome {
     set_word(counter, 0);
     small.tell(code, THERE, 0)?;

@@ -66,7 +66,8 @@ fn random_accesses() -> Outcome {
         let got = loop {
             faults += 1;
             match wait(Timeout::After(LOOP)) {
-                // One at the same place again and again is for a right that its pager does not have.
+                // One at the same place again and again is for a right that its pager does not
+                // have.
                 Ok(got) if got.tag.kind() == KIND_PAGE_FAULT && faults < FAULTS && attacker.answers(&got)? => {}
                 got => break got.ok(),
             }

@@ -9,8 +9,8 @@
 # else has to be saved. The hardware's words are the exit words (cpu.rs): IRET takes the partner's
 # from there.
 #
-# IRET does not fault: cs and ss are the user's 32-bit ones, ip is in its segment, and flags are masked.
-# No selector can fault: ds and es of both threads are the user's data, fs and gs are null.
+# IRET does not fault: cs and ss are the user's 32-bit ones, ip is in its segment, and flags are
+# masked. No selector can fault: ds and es of both threads are the user's data, fs and gs are null.
 
 .set FRAME_sp, FRAME_rsp
 
@@ -57,7 +57,7 @@ symbol \name, 64
     shl rax, 32
     or rdi, rax
     look_up .Lint80_refused_\name
-    # It is in the caller's clan, and may run next; its selectors and the caller's are the plain ones.
+    # It is in the caller's clan, and may run next; its selectors and the caller's are plain.
     must_be_same_clan .Lint80_refused_\name
     must_run_next .Lint80_refused_\name
     must_share_selectors rbx, .Lint80_refused_\name
