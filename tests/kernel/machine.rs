@@ -697,7 +697,7 @@ pub mod switch {
             cpu.loaded_changed();
             cpu.loaded.set(Some(thread));
             thread.consumed.set(thread.consumed.get().wrapping_sub(STATE.time.get()));
-            paging::switch(cpu, thread.space.get(), thread.half);
+            paging::switch(cpu, thread.space.get(), thread.half.get());
             tables::select_ports(cpu, thread.task);
             fpu::change(cpu, thread);
         }

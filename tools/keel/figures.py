@@ -74,8 +74,8 @@ KNOWN = {
     "mapping-rpc-64k-two-spaces": Known(4_440),
     "pipe-1-byte-two-spaces": Known(8_285),
     "lthread-delete": Known(550),
-    "ipc-32-bit-small-spaces": Known(254),
-    "ipc-32-bit-two-spaces": Known(238),
+    "ipc-32-bit-small-spaces": Known(268),
+    "ipc-32-bit-two-spaces": Known(250),
     "ipc-4-words-two-spaces-fpu-of-one": Known(221),
     "ipc-4-words-two-spaces-fpu-of-both": Known(264),
 }

@@ -174,7 +174,7 @@ object! {
         /// Where that last changed, and how often it did so there.
         pub turned: Cell<(u64, u32)> = Cell::new((0, 0)),
         /// Top table of the supervisor task whose upper half that space shows, OWN_HALF, or none.
-        pub half: PhysAddr = task.half(),
+        pub half: Cell<PhysAddr> = Cell::new(task.half()),
         /// It runs in supervisor mode.
         pub supervisor: bool = task.supervisor,
         /// Its selectors at an exit to 64-bit code,

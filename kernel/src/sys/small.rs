@@ -30,8 +30,7 @@ pub fn set_reach(caller: Ref<Thread>, thread: Ref<Thread>, word: u64, host: Id) 
     if reach.is_window() {
         let host = if host == Id::NIL { caller.task } else { task::find(host).ok_or(Error::NoPartner)? };
         let idle = caller.task.is_chief_of(host) && host.lthreads.get() == 0;
-        // A thread of the host finds the space as the member left it: its upper half, too.
-        Error::Denied.when(host.is_shown() || host.half() != task.half() || host != caller.task && !idle)?;
+        Error::Denied.when(host.is_shown() || host != caller.task && !idle)?;
         windows::open(task, host, reach)?;
     }
     give_reach(thread, reach);
@@ -54,7 +53,9 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
         cpu::cpu().loaded_changed();
     }
     let window = thread.task.window.get().filter(|_| reach.is_window());
-    thread.space.set(POOL.physical(window.map_or(thread.task, |window| window.host).root_table));
+    let runs_in = window.map_or(thread.task, |window| window.host);
+    thread.space.set(POOL.physical(runs_in.root_table));
+    thread.half.set(runs_in.half());
     thread.reach.set(reach);
     thread.segments.set(segments::descriptors(reach));
     thread.put(Flags::SMALL, reach != Reach::NONE);

@@ -100,8 +100,8 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
         None => tables::selectors(),
     };
     thread.consumed.set(thread.consumed.get().wrapping_sub(rdtsc()));
-    if !thread.any_space || cpu.half.get() != thread.half {
-        paging::switch(cpu, thread.space.get(), thread.half);
+    if !thread.any_space || cpu.half.get() != thread.half.get() {
+        paging::switch(cpu, thread.space.get(), thread.half.get());
     }
     tables::select_ports(cpu, thread.task);
     // Descriptors first: the selectors that load_bases loads may name them.

@@ -232,7 +232,7 @@ fn small_exception(cpu: &'static Cpu, thread: Ref<Thread>, vector: u64, error_co
 /// A thread that runs in any space that shows its half met a hole. Whether it is to try again: the
 /// processor left such a space while it waited for the locks, or the space now shows more.
 fn sees_more(cpu: &Cpu, thread: Ref<Thread>) -> bool {
-    cpu.half.get() != thread.half || space::show_in_present(thread.task, VirtAddr::new(read_cr2()))
+    cpu.half.get() != thread.half.get() || space::show_in_present(thread.task, VirtAddr::new(read_cr2()))
 }
 
 /// Reads the status of debug exceptions, and clears it: the next one's is its own.
