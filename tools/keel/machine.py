@@ -191,12 +191,12 @@ MACHINES = (
     TestMachine("microvm", Emulator.QEMU, kernel_line=UNSAFE, model=MICROVM, daily=("power-off", "reboot")),
     TestMachine("6gb", Emulator.QEMU, kernel_line=UNSAFE, processors=2, memory_mb=6144, daily=("power-off",)),
     TestMachine("uefi", Emulator.QEMU, kernel_line=UNSAFE, model="q35", uefi=True),
-    TestMachine("kvm", Emulator.KVM, timeout_s=KVM_LIMIT_S, daily=("suite", "power-off")),
-    TestMachine("kvm-2", Emulator.KVM, processors=2, timeout_s=KVM_LIMIT_S),
-    TestMachine("kvm-colocated", Emulator.KVM, linux_place="kernel", timeout_s=KVM_LIMIT_S),
-    TestMachine("kvm-2-colocated", Emulator.KVM, processors=2, linux_place="kernel", timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm", Emulator.KVM, kernel_line=UNSAFE, timeout_s=KVM_LIMIT_S, daily=("suite", "power-off")),
+    TestMachine("kvm-2", Emulator.KVM, processors=2, kernel_line=UNSAFE, timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm-colocated", Emulator.KVM, kernel_line=UNSAFE, linux_place="kernel", timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm-2-colocated", Emulator.KVM, processors=2, kernel_line=UNSAFE, linux_place="kernel", timeout_s=KVM_LIMIT_S),
     # As some firmware leaves the local APICs, in a mode that QEMU's translator does not have.
-    TestMachine("kvm-x2apic", Emulator.KVM, kernel_line="x2apic-locked", timeout_s=KVM_LIMIT_S),
+    TestMachine("kvm-x2apic", Emulator.KVM, kernel_line=f"x2apic-locked {UNSAFE}", timeout_s=KVM_LIMIT_S),
 )
 
 # The hostile programs, a million calls in all. On the deterministic clock a seed reproduces a run, and on one processor
