@@ -11,14 +11,13 @@
 use super::{cpu::Cpu, tables::*};
 use crate::base::{abi::*, Reach};
 
-/// Descriptor bits: present, for user mode, of a segment that is no system's, and that was used;
-/// what makes it writable data, or code that can be read; and 32-bit offsets, with a limit in
-/// pages.
-const USED: u64 = 0xf1 << 40;
-/// Of these what a descriptor of a user's has: for user mode, and no system's; and what it lacks:
-/// 64-bit code.
+/// Descriptor bits of a user's segment: for user mode, and no system's.
 const USER: u64 = 0x70 << 40;
+/// The same, present, and used.
+const USED: u64 = 0xf1 << 40;
+/// 64-bit code, which a user's own descriptor must not be.
 const BITS_64: u64 = 1 << 53;
+/// What makes it writable data, or code that can be read; 32-bit offsets, and a limit in pages.
 const WRITABLE: u64 = 1 << 41;
 const CODE: u64 = 0xa << 40;
 const BITS_32: u64 = 1 << 54;

@@ -33,11 +33,16 @@ bool l4_small_is_on(void)
 	return l4_small;
 }
 
-/* keel.place=i386=small. Beside Linux in supervisor mode its tables are those of all processes. */
+/*
+ * keel.place=i386=small; returns false for another word of keel.place. Beside Linux in supervisor
+ * mode its tables are those of all processes.
+ */
 bool __init l4_small_begin(const char *word)
 {
-	l4_small = !strcmp(word, "i386=small") && !keel_entry;
-	return l4_small;
+	bool named = !strcmp(word, "i386=small") && !keel_entry;
+
+	l4_small |= named;
+	return named;
 }
 
 /* Takes a window of 2^log2 bytes. Returns it as thread_schedule names it, or 0. */
