@@ -67,7 +67,7 @@ KERNEL_MODE = Part(
 )
 PARTS = (
     KERNEL_MODE,
-    Part("its debugger: kernel/debugger/", ("kernel/debugger/**/*.rs", DEBUGGER_ABI)),
+    Part("its debugger: kernel/debugger/", ("kernel/debugger/**/*.rs", "kernel/debugger/**/*.s", DEBUGGER_ABI)),
     Part("linux/", ("linux/**/*",), 6_500),
     Part("ukl/", ("ukl/**/*",), 1_250),
 )

@@ -2,7 +2,6 @@
 //! Messages: between threads, about faults, and to and from kernel objects.
 
 pub mod across;
-pub mod fast32;
 pub mod fault;
 // The room is named after its main file.
 #[allow(clippy::module_inception)]

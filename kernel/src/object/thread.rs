@@ -6,7 +6,7 @@
 //! one, or for an alien thread a frame in memory that it shares with its chief, which is checked
 //! whenever it is used.
 
-use crate::arch::{cpu::cpu, fpu, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
+use crate::arch::{cpu::cpu, fpu, segments, switch::FLAGS_FIXED, switch::FLAGS_NEED_IRET, tables::*};
 use crate::percpu::{deadlines::Deadline, runqueue::Ready};
 use crate::{base::abi::*, base::*, ipc::kernel_object::*, ipc::transfer::Transfer, object::*};
 use core::mem::offset_of;
@@ -166,7 +166,7 @@ object! {
         pub reach: Cell<Reach> = Cell::new(Reach::NONE),
         /// The descriptors of 32-bit code, data and (except for it) the processor's number that say
         /// so.
-        pub segments: Cell<[u64; 3]> = Cell::new([0; 3]),
+        pub segments: Cell<[u64; 4]> = Cell::new(segments::descriptors(Reach::NONE)),
         /// The same as its chief set it, before the thread reached beyond.
         pub given_reach: Cell<Reach> = Cell::new(Reach::NONE),
         /// Its thread-local segments that cover all reach below their bases, and not above.

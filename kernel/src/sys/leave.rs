@@ -40,13 +40,6 @@ pub fn go_on(cpu: &Cpu) -> Option<u64> {
     switch::load(cpu, thread).then(|| thread.frame.get() as u64)
 }
 
-/// Makes a thread the one whose registers the processor leaves with: its frame. `None` as with
-/// `switch::load`.
-pub fn load(cpu: &Cpu, thread: Ref<Thread>) -> Option<u64> {
-    let loaded = if thread.has(Flags::SMALL) { switch::load_small(cpu, thread) } else { switch::load(cpu, thread) };
-    loaded.then(|| thread.frame.get() as u64)
-}
-
 /// Ends a slow path, or a path under this CPU's lock alone: chooses a thread, does its exit work,
 /// and returns the frame to return to user mode with. `cpu` is the current CPU, whose lock is
 /// held, alone or with all others; it may have released and taken locks when it returns. Locks

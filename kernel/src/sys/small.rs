@@ -5,7 +5,7 @@
 //! All CPU locks are held and interrupts are off. `thread` is the current thread of this CPU in the
 //! functions that entry/mod.rs calls.
 
-use crate::{arch::cpu, arch::segments, arch::tables::USER_CS, ipc::fault, mm::windows};
+use crate::{arch::cpu, arch::fpu, arch::segments, arch::tables::USER_CS, ipc::fault, mm::windows};
 use crate::{base::abi::*, base::facts::Word, base::*, object::thread::Flags, object::*};
 
 /// How often thread-local segments are turned at one instruction, one after the other, before the
@@ -58,6 +58,7 @@ fn change_reach(thread: Ref<Thread>, reach: Reach) {
     thread.half.set(runs_in.half());
     thread.reach.set(reach);
     thread.segments.set(segments::descriptors(reach));
+    fpu::confine(thread);
     thread.put(Flags::SMALL, reach != Reach::NONE);
     if reach == Reach::NONE && !thread.has(Flags::ALIEN) {
         thread.frame().cs.set(USER_CS as u64);
@@ -125,5 +126,6 @@ fn turn(thread: Ref<Thread>) -> bool {
     }
     thread.turned.set((ip, times));
     thread.down.set(!thread.down.get());
+    fpu::confine(thread);
     true
 }

@@ -24,8 +24,6 @@ EDGES_BACK = {
     ("arch", "object"): {"compat.rs", "cpu.rs", "direct.rs", "fpu.rs", "lookup.rs", "paging.rs", "switch.rs", "tables.rs"},
     # A thread control block has a transfer and a list of pending kernel objects as its parts: types, no calls.
     ("object", "ipc"): {"thread.rs"},
-    # The fast paths of 32-bit code serve the same calls as those in fast.s: constants.
-    ("ipc", "entry"): {"fast32.rs"},
 }
 
 

@@ -41,6 +41,10 @@ object! {
         pub debug: [Word; 6] = [const { Word::new(0) }; 6],
         /// What was checked by `segments::is_user_descriptor`.
         pub tls: [Word; 3] = [const { Word::new(0) }; 3],
+        /// What of them is in its window (`confine`).
+        pub shown: [Word; 3] = [const { Word::new(0) }; 3],
+        /// The selectors that it had at its last call on a fast path, while they can be loaded.
+        pub selectors: Word = Word::new(u64::MAX),
     }
 }
 
@@ -298,9 +302,19 @@ pub fn is_valid_debug(words: &[Word]) -> bool {
 
 /// A thread's debug registers or descriptors changed: they are loaded again before it runs on.
 pub fn debug_tls_changed(thread: Ref<Thread>) {
+    confine(thread);
     let cpu = cpu::of(thread);
     if cpu.loaded.get() == Some(thread) {
         lock::write_back(cpu);
+    }
+}
+
+/// A thread's descriptors changed, or what of them it can reach.
+pub fn confine(thread: Ref<Thread>) {
+    let Some(extra) = thread.extra.get() else { return };
+    extra.selectors.set(u64::MAX);
+    for (shown, own) in extra.shown.iter().zip(&extra.tls) {
+        shown.set(segments::confined(own.get(), thread.reach.get(), thread.down.get()));
     }
 }
 
@@ -312,7 +326,7 @@ fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
     let extra = thread.extra.get();
     cpu.debug_tls_loaded.set(extra.is_some());
     let mut debug: [u64; 6] = core::array::from_fn(|number| extra.map_or(0, |extra| extra.debug[number].get()));
-    let (reach, down) = (thread.reach.get(), thread.down.get());
+    let reach = thread.reach.get();
     for number in 0..4 * (reach != Reach::NONE) as usize {
         if debug[number] >= reach.size() {
             debug[5] &= !(ENABLE << (2 * number));
@@ -330,8 +344,7 @@ fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
             write_dr7(debug[5]);
         }
     }
-    let tls = |number: usize| extra.map_or(0, |extra| segments::confined(extra.tls[number].get(), reach, down));
-    tables::set_tls(core::array::from_fn(tls));
+    tables::set_tls(core::array::from_fn(|number| extra.map_or(0, |extra| extra.shown[number].get())));
 }
 
 #[cfg(test)]

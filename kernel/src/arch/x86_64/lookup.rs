@@ -46,12 +46,6 @@ impl LookupCache {
         self.threads[slot].set(Some(thread));
     }
 
-    /// The thread of an id, if it is known.
-    pub fn find(&self, id: Id) -> Option<Ref<Thread>> {
-        let slot = slot_of(id);
-        self.threads[slot].get().filter(|_| self.ids[slot].get() == id)
-    }
-
     /// This id names nobody any more.
     pub fn forget(&self, id: Id) {
         let slot = slot_of(id);

@@ -50,23 +50,21 @@ const fn extent(descriptor: u64) -> (u64, u64) {
     (descriptor >> 16 & 0xff_ffff | descriptor >> 56 << 24, last)
 }
 
-/// The descriptors of 32-bit code and data that reach this (for none: all of 32 bits), and of one
-/// byte at its base: a processor's number is added to its limit.
-pub fn descriptors(reach: Reach) -> [u64; 3] {
-    let size = if reach == Reach::NONE { Reach::ALL.size() } else { reach.size() };
-    let [code, data] = [CODE, WRITABLE].map(|kind| bytes(USED | kind | BITS_32, reach.base(), size));
-    [code, data, bytes(USED | BITS_32, reach.base(), 1)]
+/// What the user's selectors mean to a thread with this reach: 32-bit code and data that reach this
+/// (for none: all of 32 bits); 64-bit code, for none alone; and one byte at its base, to whose limit
+/// a processor's number is added. Nothing is left that leads elsewhere.
+pub const fn descriptors(reach: Reach) -> [u64; 4] {
+    let none = reach.raw() == Reach::NONE.raw();
+    let (base, size) = (reach.base(), if none { Reach::ALL.size() } else { reach.size() });
+    let [code, data] = [bytes(USED | CODE | BITS_32, base, size), bytes(USED | WRITABLE | BITS_32, base, size)];
+    [code, data, if none { USER_CODE } else { 0 }, bytes(USED | BITS_32, base, 1)]
 }
 
-/// Makes the user's selectors mean what `reach` says on this processor: for none, 32-bit code and
-/// data in all of the space, and 64-bit code; otherwise the window, and no 64-bit code. Nothing is
-/// left that leads elsewhere: the processor's number is in a segment of bytes at the window's base.
+/// Makes them mean that on this processor.
 #[cold]
 pub fn select(cpu: &Cpu, reach: Reach) {
     cpu.reach.set(reach);
-    let [code, data, number] = descriptors(reach);
-    let code_64 = if reach == Reach::NONE { USER_CODE } else { 0 };
-    set_user_segments(cpu, [code, data, code_64, number | cpu.index as u64]);
+    set_user_segments(cpu, descriptors(reach));
 }
 
 /// Whether a descriptor is empty or a user's data or code segment. Code must be readable, and not

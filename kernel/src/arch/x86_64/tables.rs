@@ -105,8 +105,8 @@ pub const fn descriptor_place(selector: u16) -> usize {
     offset_of!(Tables, gdt) + (selector & !7) as usize
 }
 
-/// The same of the processor's number.
-pub const NUMBER_PLACE: usize = descriptor_place(8 * CPU_NUMBER as u16);
+/// The same of the thread-local descriptors, after which the processor's number comes.
+pub const TLS_PLACE: usize = descriptor_place(8 * TLS_FIRST as u16);
 
 /// Where in `Tables` the bitmap's offset lies.
 pub const PORTS: usize = offset_of!(Tables, state) + offset_of!(State, ports);
@@ -173,13 +173,12 @@ fn fill_gdt(cpu: &Cpu) {
 /// User code of 64 bits.
 pub const USER_CODE: u64 = 0x00af_fb00_0000_ffff;
 
-/// Sets what the user's selectors mean: 32-bit code, data, 64-bit code, and the segment with the
-/// processor's number in its limit, as LSL reads it.
-pub fn set_user_segments(cpu: &Cpu, descriptors: [u64; 4]) {
-    let places = [USER_CS32, USER_SS, USER_CS].map(|selector| selector as usize / 8);
-    for (place, descriptor) in places.into_iter().chain([CPU_NUMBER]).zip(descriptors) {
-        cpu.tables.gdt[place].set(descriptor);
-    }
+/// Sets what the user's selectors mean: 32-bit code, data, 64-bit code, which are side by side, and
+/// the segment with the processor's number in its limit, as LSL reads it.
+pub fn set_user_segments(cpu: &Cpu, [segments @ .., number]: [u64; 4]) {
+    let places = &cpu.tables.gdt[USER_CS32 as usize / 8..];
+    places.iter().zip(segments).for_each(|(place, descriptor)| place.set(descriptor));
+    cpu.tables.gdt[CPU_NUMBER].set(number | cpu.index as u64);
 }
 
 fn fill_idt(cpu: &Cpu) {

@@ -94,13 +94,18 @@
 .Lsame_clan_\@:
 .endm
 
+# Saves the caller's selectors in one word.
+.macro save_selectors place
+    mov word ptr [\place], ds
+    mov word ptr [\place + 2], es
+    mov word ptr [\place + 4], fs
+    mov word ptr [\place + 6], gs
+.endm
+
 # Check: the caller's selectors, saved here, equal those in frame `to`, so none is loaded. Loading
 # one could fault. Nearly always all are null. Uses rax.
 .macro must_share_selectors to, refused
-    mov word ptr [rsp + FRAME_segments], ds
-    mov word ptr [rsp + FRAME_segments + 2], es
-    mov word ptr [rsp + FRAME_segments + 4], fs
-    mov word ptr [rsp + FRAME_segments + 6], gs
+    save_selectors "rsp + FRAME_segments"
     mov rax, [\to + FRAME_segments]
     cmp rax, [rsp + FRAME_segments]
     jne \refused
@@ -291,6 +296,24 @@
     or rax, rdx
     add [\from + THREAD_consumed], rax
     sub [rbx + THREAD_consumed], rax
+.endm
+
+# Makes the user's segments those of the thread rbx, if it reaches something else than what ran
+# before, and perhaps in the same space: then its ports are its own, too. Uses rax.
+.macro change_reach
+    mov rax, [rbx + THREAD_reach]
+    cmp rax, gs:[CPU_reach]
+    je .Lsame_reach_\@
+    mov gs:[CPU_reach], rax
+    mov word ptr gs:[{CPU_PORTS}], NO_PORTS
+    .irp place, 0, 8, 16
+    mov rax, [rbx + THREAD_segments + \place]
+    mov gs:[{CPU_SEGMENTS} + \place], rax
+    .endr
+    mov rax, [rbx + THREAD_segments + 24]
+    mov al, gs:[{CPU_INDEX}]
+    mov gs:[{CPU_TLS} + 24], rax
+.Lsame_reach_\@:
 .endm
 
 # Saves the caller's FS and GS bases and loads `fs` and `gs`, which are canonical. Then releases the
@@ -511,12 +534,7 @@
     xchg byte ptr gs:[{CPU_LOCK}], cl
     test cl, cl
     jnz \busy
-    .if {CHECKED}
-    cmp gs:[CPU_loaded], \caller
-    je .Lis_loaded_\@
-    ud2
-.Lis_loaded_\@:
-    .endif
+    check_loaded \caller
     .endif
 .endm
 
@@ -726,6 +744,95 @@
     iretq
 .endm
 
+# The reply with open wait that resumes an alien thread that runs 32-bit code: fast32.s has its
+# calls. It has descriptors of its own, and perhaps a window.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers. The lock is held.
+.macro reply_to_32_bits refused, locks, pcids, supervisor
+    # The tag has no items and is not TAG_FORWARD.
+    test esi, {TAG_ITEMS}
+    jnz \refused
+    # It is alien, has descriptors, is blocked on a fault or call, on this CPU, and has no other
+    # flags than those for an FPU state and a window.
+    mov rdx, [rbx + {THREAD_STATE_WORD}]
+    btr rdx, {STATE_WORD_DEBUG_TLS_BIT}
+    jnc \refused
+    btr rdx, {STATE_WORD_FPU_BIT}
+    btr rdx, {STATE_WORD_SMALL_BIT}
+    cmp rdx, gs:[CPU_fault_wait]
+    jne \refused
+    # It waits for the caller, not for another thread, and may run next.
+    cmp rbp, [rbx + THREAD_partner]
+    jne \refused
+    must_run_next \refused, ax, word
+    # It has no breakpoints, and its selectors are those that it had at its last call, with the
+    # same descriptors: then they can be loaded.
+    mov rbp, [rbx + THREAD_frame]
+    mov rdx, [rbx + THREAD_extra]
+    cmp qword ptr [rdx + {EXTRA_DR7}], 0
+    jne \refused
+    mov rax, [rbp + FRAME_segments]
+    cmp rax, [rdx + EXTRA_selectors]
+    jne \refused
+    cmp dword ptr [rbp + FRAME_cs], USER_CS32
+    jne \refused
+    read_frame \refused
+    # Its ip is in its segment: IRET would fault otherwise. The lowest byte of what it reaches is
+    # log2 of the size, or zero if that is all; shifts count modulo 64.
+    mov ebp, ecx
+    mov ecx, [rbx + THREAD_reach]
+    dec ecx
+    mov rax, rbp
+    shr rax, cl
+    cmp eax, 1
+    ja \refused
+    mov r10d, ebp
+    mov rbp, [rbx + THREAD_frame]
+    # POINT OF NO RETURN: nothing below can fail.
+    mov r9, rdx
+    change_fpu 1, r12
+    mov word ptr gs:[CPU_fpu_lent], 0
+    dec dword ptr [rsp + THREAD_waiters]
+    enter_open_wait \locks
+    change_thread rsp, \pcids, \supervisor
+    change_reach
+    mov r12, [rbx + THREAD_extra]
+    .irp place, 0, 8, 16
+    mov rax, [r12 + EXTRA_shown + \place]
+    mov gs:[{CPU_TLS} + \place], rax
+    .endr
+    mov byte ptr gs:[CPU_debug_tls_loaded], 1
+    # The selectors, of a thread without a window also the bases; then as in change_bases.
+    save_selectors "rsp + FRAME_segments"
+    rdfsbase rax
+    mov [rsp + FRAME_fs_base], rax
+    mov r8, [r12 + EXTRA_selectors]
+    .irp register, ds, es, fs
+    mov \register, r8d
+    shr r8, 16
+    .endr
+    cmp qword ptr [rbx + THREAD_reach], 0
+    jne .Lfs_is_loaded_\@
+    wrfsbase r9
+.Lfs_is_loaded_\@: mov rdx, gs:[CPU_address]
+    swapgs
+    rdgsbase rax
+    mov [rsp + FRAME_gs_base], rax
+    mov gs, r8d
+    jne .Lgs_is_loaded_\@
+    wrgsbase r15
+.Lgs_is_loaded_\@:
+    .if \locks
+    mov byte ptr [rdx + {CPU_LOCK}], {FREE}
+    .endif
+    # The kernel stack is below the Cpu structure.
+    mov rsp, rdx
+    and r11d, FLAGS_USER
+    or r11d, FLAGS_FIXED
+    push_interrupt_words "[rbp + FRAME_rsp]", USER_CS32, r10
+    load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
+    iretq
+.endm
+
 # An entry for SYSCALL. `locks`: there are other CPUs. `clear`: the slow path clears registers.
 # `pcids`: TLB entries are kept with PCID.
 # Live: rcx = user ip, r11 = user flags, rsp = user stack, gs = the user's, all others the user's.
@@ -753,14 +860,7 @@ symbol \name, 64
     jnz .Lserves_client_\name
     .endif
     .if \locks
-    .if {CHECKED}
-    # Stretches the time between the first look at the flags and the lock, once (check.rs).
-    xor ecx, ecx
-    xchg gs:[CPU_delay], rcx
-    lea r11, [rip + .Ldelayed_\name]
-    jmp wait_for_ticks
-.Ldelayed_\name:
-    .endif
+    delay_once
     .if \supervisor
     take_lock \locks, rsp, .Lfinds_lock_taken_\name
     .else
@@ -788,7 +888,7 @@ symbol \name, 64
 # The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
 # Live: rsp = caller's TCB, message registers. The lock is held.
 .Lcall_with_fpu_\name: call_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
-.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lreply_slowly_\name
+.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lreply_to_32_bits_\name
 
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
 # itself. On a uniprocessor the lock is free, and the store changes nothing.
@@ -797,14 +897,9 @@ symbol \name, 64
 .Lslow_unlocked_\name: save_message
     slow_path {slow_syscall}, \clear, \supervisor
 
-# A reply to a thread that no path above resumes: perhaps an alien one that runs 32-bit code, which
-# has descriptors of its own (fast32.rs). Live: rsp = caller's TCB, rbx = partner's, message
-# registers.
-.Lreply_slowly_\name: test dword ptr [rbx + THREAD_flags], DEBUG_TLS
-    jz .Lslow_\name
-    mov byte ptr gs:[{CPU_LOCK}], {FREE}
-    save_message
-    slow_path {slow_reply}, \clear, \supervisor
+# A reply to a thread that no path above resumes: perhaps an alien one that runs 32-bit code.
+# Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
+.Lreply_to_32_bits_\name: reply_to_32_bits .Lslow_\name, \locks, \pcids, \supervisor
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.

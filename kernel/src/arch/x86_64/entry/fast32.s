@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The IPC fast path between native threads that run 32-bit code: call, and reply with open wait, by
-# `int 0x80`, of at most three words and a label. fast.s has the rules and the macros. Every other
-# `int 0x80` goes to Rust: fast32.rs serves alien threads'.
+# The fast paths of 32-bit code, which enters by `int 0x80`; fast.s has the rules and the macros.
+# Served are
+# - call, and reply with open wait, between native threads, of at most three words and a label,
+# - a system call of an alien thread with thread-local descriptors, as Linux's programs have them, to
+#   a 64-bit handler in an open wait. fast.s has the reply (reply_to_32_bits).
+# Every other `int 0x80` goes to Rust.
 #
-# The message registers stay where they are: eax = call number and flags, ebx = tag, esi:edi = the
-# partner, edx ecx ebp = words. All of the caller's other registers are its stack pointer, which the
-# hardware has pushed with ip and flags, and r8 to r15, which 32-bit code does not have. So nothing
-# else has to be saved. The hardware's words are the exit words (cpu.rs): IRET takes the partner's
-# from there.
+# Native threads' message registers stay where they are: eax = call number and flags, ebx = tag,
+# esi:edi = the partner, edx ecx ebp = words. All of the caller's other registers are its stack
+# pointer, which the hardware has pushed with ip and flags, and r8 to r15, which 32-bit code does
+# not have. So nothing else has to be saved. The hardware's words are the exit words (cpu.rs): IRET
+# takes the partner's from there.
 #
 # IRET does not fault: cs and ss are the user's 32-bit ones, ip is in its segment, and flags are
 # masked. No selector can fault: ds and es of both threads are the user's data, fs and gs are null.
+#
+# An alien thread's selectors and descriptors leave the processor with it, and come back with it:
+# nobody else finds them there.
 
 .set FRAME_sp, FRAME_rsp
 
@@ -97,24 +103,11 @@ symbol \name, 64
     # The partner's call is over: its results are no SYSCALL's.
     mov qword ptr [rbx + FRAME_orig_ax], {NO_CALL}
     change_thread rsp, \pcids, \supervisor
-    # Its window. The kernel's other user segments are absent already.
-    mov rax, [rbx + THREAD_reach]
-    cmp rax, gs:[CPU_reach]
-    je .Lint80_same_reach_\name
-    mov gs:[CPU_reach], rax
-    # Members of one host have one space, and ports of their own.
-    mov word ptr gs:[{CPU_PORTS}], NO_PORTS
-    mov rax, [rbx + THREAD_segments]
-    mov gs:[{CPU_CODE_32}], rax
-    mov rax, [rbx + THREAD_segments + 8]
-    mov gs:[{CPU_DATA}], rax
-    mov rax, [rbx + THREAD_segments + 16]
-    mov al, gs:[{CPU_INDEX}]
-    mov gs:[{CPU_NUMBER}], rax
+    change_reach
+    # With the window's data, if it has changed.
     mov eax, USER_SS
     mov ds, eax
     mov es, eax
-.Lint80_same_reach_\name:
     mov eax, [rbx + FRAME_ip]
     mov gs:[CPU_exit_ip], rax
     mov qword ptr gs:[CPU_exit_cs], USER_CS32
@@ -156,15 +149,95 @@ symbol \name, 64
     enter_open_wait 1
     jmp .Lint80_commit_\name
 
-# The slow path, with all registers as they were. Where the lock was taken already, it was not a
-# pair's: no pair is on this CPU while such a thread runs.
+# The slow path, with all registers as they were. Where the lock was taken already, here or for an
+# alien thread, it was not a pair's: a thread with one of these flags is in none.
 .Lint80_refused_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lint80_unlocked_\name: mov eax, r9d
     mov ebx, r13d
     mov ecx, r15d
-.Lint80_other_\name: mov rsp, gs:[CPU_address]
-    lea rsp, [rsp + CPU_exit_ip]
+
+# All registers are saved; orig_ax says that this is no call. Live: rsp = caller's TCB, all others
+# the interrupted program's.
+.Lint80_other_\name: mov rsp, [rsp + THREAD_frame]
+    lea rsp, [rsp + {FRAME_TOP}]
+    .irp word, ss, sp, flags, cs, ip
+    push qword ptr gs:[CPU_exit_\word]
+    .endr
+    push {NO_CALL}
+    push rdi
+    save_below_di
+    lea rsp, [rsp - FRAME_r15]
+    mov rbp, gs:[CPU_current]
+    # Perhaps it is an alien thread with descriptors, and no other flags than for an FPU state and a
+    # window. It has no breakpoints.
+    mov edx, [rbp + THREAD_flags]
+    and edx, ~(FPU | SMALL)
+    cmp edx, ALIEN | DEBUG_TLS
+    jne .Lint80_saved_\name
+    mov r15, [rbp + THREAD_extra]
+    cmp qword ptr [r15 + {EXTRA_DR7}], 0
+    jne .Lint80_saved_\name
+    # The message, as in fast_paths.
+    mov r8, rax
+    mov r9, [rsp + FRAME_ip]
+    mov r10d, [rbp + THREAD_frame_index]
+    xor r12d, r12d
+    mov rsi, {INT80_TAG}
+    take_lock 1, rbp, .Lint80_saved_\name
+    mov rdi, [rbp + THREAD_handler]
+    look_up .Lint80_alien_refused_\name
+    # The handler may run next, SYSRET can return to it, and it has no selectors.
+    must_run_next .Lint80_alien_refused_\name
+    test dword ptr [rbx + FRAME_flags], FLAGS_NEED_IRET
+    jnz .Lint80_alien_refused_\name
+    cmp qword ptr [rbx + FRAME_segments], 0
+    jne .Lint80_alien_refused_\name
+    # The handler accepts a message from any thread, and has no FPU state.
+    must_be_in_open_wait 1, 0, .Lint80_alien_refused_\name
+    # POINT OF NO RETURN: nothing below can fail.
+    mov [rsp + FRAME_orig_ax], r8
+    # The frame is its chief's memory, too: selectors that will be loaded are kept elsewhere.
+    save_selectors "r15 + EXTRA_selectors"
+    mov rax, [r15 + EXTRA_selectors]
+    mov [rsp + FRAME_segments], rax
+    # Bases as the thread sees them (switch.rs: show_own_bases). One below its window is that of a
+    # null selector.
+    mov rcx, [rbp + THREAD_reach]
+    xor cl, cl
+    rdfsbase rax
     swapgs
+    rdgsbase rdx
+    mov gs, r12d
+    swapgs
+    .irp register, ds, es, fs
+    mov \register, r12d
+    .endr
+    sub rax, rcx
+    cmovc rax, r12
+    mov [rsp + FRAME_fs_base], rax
+    sub rdx, rcx
+    cmovc rdx, r12
+    mov [rsp + FRAME_gs_base], rdx
+    # The handler has no descriptors.
+    .irp place, 0, 8, 16
+    mov gs:[{CPU_TLS} + \place], r12
+    .endr
+    mov byte ptr gs:[CPU_debug_tls_loaded], r12b
+    change_reach
+    # The exception made ss null: see user_exception in entry.s.
+    mov eax, KERNEL_SS
+    mov ss, eax
+    # Bases are saved already: what change_bases saves goes to the kernel stack.
+    mov rsp, gs:[CPU_stack]
+    sub rsp, 8 * FRAME_WORDS
+    leave_to_handler 1, \pcids, \supervisor, 0, 1
+
+# The slow path, with all registers saved.
+.Lint80_alien_refused_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lint80_saved_\name: mov edi, VECTOR_INT80
+    jmp without_error_code
+
+# The slow path from ring 0, with all registers as they were.
 .Lint80_slow_\name: push 0
     push VECTOR_INT80
     jmp common_entry

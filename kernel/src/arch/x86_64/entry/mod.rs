@@ -6,7 +6,7 @@ pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
 use crate::arch::{apic, compat, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
-use crate::ipc::{across, fast32, fault, kernel_object, transfer};
+use crate::ipc::{across, fault, kernel_object, transfer};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids, pcid::NOFLUSH};
 use crate::sys::{leave, panic, small, syscall};
 use crate::{base::abi::*, base::*, debugger, mm::space, object::thread::*, sched};
@@ -26,6 +26,7 @@ macro_rules! assembly {
             $($(concat!(".set ", $prefix, stringify!($field), ", {}"),)*)*
             $($(concat!(".set ", stringify!($constant), ", {", stringify!($constant), "}"),)*)*
             include_str!("entry.s"),
+            include_str!("../../../../debugger/fast.s"),
             include_str!("fast.s"),
             include_str!("fast32.s"),
             $($(const offset_of!($type, $field),)*)*
@@ -37,10 +38,11 @@ macro_rules! assembly {
 
 assembly!([
     "CPU_" Cpu {
-        exit_ip exit_cs exit_flags exit_sp exit_sysret address scratch delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
-        reach lookup_cache open_wait closed_wait fault_wait
+        exit_ip exit_cs exit_flags exit_sp exit_ss exit_sysret address scratch delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
+        reach debug_tls_loaded lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb reach segments }
+    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb reach segments extra }
+    "EXTRA_" fpu::DebugTls { selectors shown }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
@@ -62,10 +64,10 @@ assembly!([
     PCID_MASK = const Pcids::MASK,
     PCID_NOFLUSH_BIT = const NOFLUSH.ilog2(),
     CPU_PORTS = const offset_of!(Cpu, tables) + tables::PORTS,
-    CPU_CODE_32 = const offset_of!(Cpu, tables) + tables::descriptor_place(USER_CS32),
-    CPU_NUMBER = const offset_of!(Cpu, tables) + tables::NUMBER_PLACE,
+    CPU_SEGMENTS = const offset_of!(Cpu, tables) + tables::descriptor_place(USER_CS32),
+    CPU_TLS = const offset_of!(Cpu, tables) + tables::TLS_PLACE,
+    EXTRA_DR7 = const offset_of!(fpu::DebugTls, debug) + 8 * 5,
     CPU_INDEX = const offset_of!(Cpu, index),
-    CPU_DATA = const offset_of!(Cpu, tables) + tables::descriptor_place(USER_SS),
     LOOKUP_THREADS = const offset_of!(lookup::LookupCache, threads),
     FPU_COMPONENTS = const fpu::COMPONENTS,
     CR0_FPU_OFF = const CR0_BITS as u64 | CR0_TS,
@@ -78,6 +80,7 @@ assembly!([
     STATE_FAULTED = const State::Faulted as u8,
     STATE_WORD_FPU_BIT = const 32 + Flags::FPU.raw().ilog2(),
     STATE_WORD_SMALL_BIT = const 32 + Flags::SMALL.raw().ilog2(),
+    STATE_WORD_DEBUG_TLS_BIT = const 32 + Flags::DEBUG_TLS.raw().ilog2(),
     STATE_WORD_ALIEN_BIT = const 32 + Flags::ALIEN.raw().ilog2(),
     STATE_WORD_DISPATCHED_BIT = const 32 + Flags::DISPATCHED.raw().ilog2(),
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
@@ -90,6 +93,7 @@ assembly!([
     FETCH_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_EXEC as u32, 4).0,
     MORE_WORDS = const REGISTER_WORDS as usize + FRAME_WORDS - 4,
     SYSCALL_TAG = const Tag::kernel(KIND_SYSCALL, GATE_SYSCALL as u32, 4).0,
+    INT80_TAG = const Tag::kernel(KIND_SYSCALL, GATE_INT80 as u32, 4).0,
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
     UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, Flags::NONE),
     UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, Flags::NONE),
@@ -99,7 +103,6 @@ assembly!([
     SUPERVISOR_TASKS = const 1u32 << facts::Word::Supervisor as u32,
     words_given = sym facts::WORDS_GIVEN,
     slow_syscall = sym system_call,
-    slow_reply = sym reply,
     map_answer = sym transfer::map_answer,
     map_answer_ordered = sym transfer::map_answer_ordered,
     map_item = sym transfer::map_item,
@@ -134,25 +137,6 @@ extern "C" fn system_call() -> u64 {
     }
 }
 
-/// A reply that no fast path of fast.s serves, perhaps to a thread that runs 32-bit code: the
-/// running thread's registers are in its frame.
-extern "C" fn reply() -> u64 {
-    let cpu = cpu();
-    lock::enter(cpu);
-    if fast32::resume(cpu) {
-        return resume(cpu);
-    }
-    lock::release(cpu);
-    system_call()
-}
-
-/// Leaves to the current thread, which fast32.rs chose.
-#[inline(never)]
-fn resume(cpu: &'static Cpu) -> u64 {
-    let loaded = cpu.current.get().and_then(|thread| leave::load(cpu, thread));
-    end(cpu, loaded.unwrap_or_else(|| leave::leave(cpu)))
-}
-
 /// The end of a slow path: the frame to leave with.
 fn leave(cpu: &'static Cpu) -> u64 {
     end(cpu, leave::leave(cpu))
@@ -170,9 +154,6 @@ fn end(cpu: &Cpu, frame: u64) -> u64 {
 extern "C" fn user_exception(vector: u64, error_code: u64) -> u64 {
     let cpu = cpu();
     lock::enter(cpu);
-    if vector == VECTOR_INT80 && !facts::has_word(facts::Word::NoFast) && fast32::call(cpu) {
-        return resume(cpu);
-    }
     if vector != apic::KICK_VECTOR {
         lock::take_all_locks(cpu);
     }
