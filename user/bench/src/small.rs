@@ -7,9 +7,9 @@
 //!
 //! The work is that of its section 4.1: reads of 4 bytes, 4,160 bytes from each other; jumps of 5
 //! bytes, as far from each other; and NOPs. With that distance, which is no number of pages, lines
-//! spread over all sets of the caches. The server only answers; in the rows `both-` it does the same
-//! as the client. Each of the two has frames of its own. The server's addresses begin where the
-//! client's end, an odd number of pages further, so that the same place of both is in different
+//! spread over all sets of the caches. The server only answers; in the rows `both-` it does the
+//! same as the client. Each of the two has frames of its own. The server's addresses begin where
+//! the client's end, an odd number of pages further, so that the same place of both is in different
 //! sets of a TLB.
 
 use crate::paper::part::{MARK_PART_BEGINS, MARK_PART_ENDS};
