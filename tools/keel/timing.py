@@ -5,7 +5,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from .profile import Profile, Symbols, place
 MACHINES = Path(__file__).parent / "machines.toml"
 # TLBs flushed at a change of address space, and tagged ones (PCID) that are not, in the plugin's order.
 VARIANTS = ("untagged", "tagged")
+# What a TLB translates for, in the plugin's order.
+KINDS = ("code", "data")
 # Keys of the file for human readers.
 ABOUT = "about"
 # In cycles there, and in thousandths of one for the plugin; the others are numbers of things.
@@ -27,16 +29,21 @@ TIMES = {
     "code_page_walk",
     "data_page_walk",
 }
-TIMES |= {"syscall", "sysret", "exception", "iret", "space_change", "space_change_tagged", "page_invalidation"}
+TIMES |= {"syscall", "sysret", "exception", "interrupt", "iret", "segment_load"}
+TIMES |= {"space_change", "space_change_tagged", "page_invalidation"}
 MILLI = 1000
 
 
 @dataclass(frozen=True)
 class Part:
-    """The instructions between two marks, and their cycles for each machine and variant."""
+    """The instructions between two marks, and for each machine and variant their cycles and TLB misses by kind.
+
+    A miss is a walk of the page tables: no level of the TLB had the page.
+    """
 
     instructions: int
     cycles: dict[str, dict[str, int]]
+    misses: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,11 @@ def read_report(lines: Iterable[str], names: Sequence[str]) -> Report:
     for line in lines:
         kind, *words = line.split()
         numbers = [int(word, 0) for word in words]
+        if kind == "misses":
+            counts = iter(numbers)
+            for name in names:
+                report.parts[-1].misses[name] = {variant: {page: next(counts) for page in KINDS} for variant in VARIANTS}
+            continue
         pairs = iter(numbers[1 if kind == "part" else 2 :])
         cycles = {name: dict(zip(VARIANTS, [next(pairs), next(pairs)])) for name in names}
         if kind == "part":

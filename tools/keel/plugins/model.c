@@ -58,16 +58,18 @@ static void leave_space(const struct machine *machine, struct store *store)
  * frames at one address have different entries, as with tags. A space's number would not be seen
  * from outside.
  */
-static uint64_t translation(struct machine *machine, int variant, struct store *store, uint64_t walk, uint64_t page,
-			    uint64_t frame)
+static uint64_t translation(struct machine *machine, int variant, int kind, uint64_t page, uint64_t frame)
 {
+	const bool is_code = kind == CODE_PAGES;
+	struct store *store = is_code ? &machine->pages[variant].code : &machine->pages[variant].data;
 	struct store *second = &machine->pages[variant].second;
 
 	if (touch(store, page, page, frame, true))
 		return 0;
 	if (second->ways && touch(second, page, page, frame, true))
 		return machine->costs.page_from_second;
-	return walk;
+	machine->misses[variant][kind]++;
+	return is_code ? machine->costs.code_page_walk : machine->costs.data_page_walk;
 }
 
 /* What a line of the second cache takes that a first one asks for. */
@@ -104,8 +106,7 @@ void model_fetch(struct machine *machine, uint64_t address, uint64_t physical, u
 	const uint64_t last = (physical + bytes - 1) / machine->costs.line;
 
 	for (int variant = 0; variant < VARIANTS; variant++)
-		time->of[variant] += translation(machine, variant, &machine->pages[variant].code,
-						 machine->costs.code_page_walk, page, frame);
+		time->of[variant] += translation(machine, variant, CODE_PAGES, page, frame);
 	for (uint64_t line = physical / machine->costs.line; line <= last; line++)
 		fetch_line(machine, line, time);
 }
@@ -116,8 +117,7 @@ void model_access(struct machine *machine, uint64_t address, uint64_t physical, 
 	const uint64_t line = physical / machine->costs.line;
 
 	for (int variant = 0; variant < VARIANTS; variant++)
-		time->of[variant] += translation(machine, variant, &machine->pages[variant].data,
-						 machine->costs.data_page_walk, page, frame);
+		time->of[variant] += translation(machine, variant, DATA_PAGES, page, frame);
 	if (!touch(&machine->data_cache, line, line, 0, !store || machine->costs.store_allocates))
 		add(time, from_second(machine, machine->costs.data_from_second, line));
 }
@@ -146,7 +146,9 @@ void model_change(struct machine *machine, enum change change, struct time *time
 		[SYSCALL] = machine->costs.syscall,
 		[SYSRET] = machine->costs.sysret,
 		[EXCEPTION] = machine->costs.exception,
+		[INTERRUPT] = machine->costs.interrupt,
 		[IRET] = machine->costs.iret,
+		[SEGMENT_LOAD] = machine->costs.segment_load,
 		[PAGE_INVALIDATION] = machine->costs.page_invalidation,
 	};
 
@@ -154,6 +156,16 @@ void model_change(struct machine *machine, enum change change, struct time *time
 		change_space(machine, time);
 	else
 		add(time, costs[change]);
+}
+
+uint64_t model_misses(const struct machine *machine, int variant, int kind)
+{
+	return machine->misses[variant][kind];
+}
+
+void model_forget_misses(struct machine *machine)
+{
+	memset(machine->misses, 0, sizeof(machine->misses));
 }
 
 bool model_set(struct machine *machine, const char *name, uint64_t value)
@@ -170,7 +182,7 @@ bool model_set(struct machine *machine, const char *name, uint64_t value)
 		PARAMETER(data_pages_ways), PARAMETER(second_pages), PARAMETER(second_pages_ways),
 		PARAMETER(page_from_second), PARAMETER(code_page_walk), PARAMETER(data_page_walk),
 		PARAMETER(kernel_pages_stay), PARAMETER(shared_half), PARAMETER(syscall), PARAMETER(sysret),
-		PARAMETER(exception), PARAMETER(iret),
+		PARAMETER(exception), PARAMETER(interrupt), PARAMETER(iret), PARAMETER(segment_load),
 		PARAMETER(space_change), PARAMETER(space_change_tagged), PARAMETER(space_change_drops_code),
 		PARAMETER(page_invalidation),
 	};

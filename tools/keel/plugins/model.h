@@ -21,6 +21,9 @@ enum {
 	VARIANTS,
 };
 
+/* What a TLB translates for. */
+enum { CODE_PAGES = 0, DATA_PAGES, PAGE_KINDS };
+
 /* What machines.toml says of a machine; times are thousandths of a cycle, memory is in bytes. */
 struct parameters {
 	uint64_t instruction;		/* one that waits for nothing */
@@ -36,7 +39,8 @@ struct parameters {
 	uint64_t page_from_second, code_page_walk, data_page_walk;
 	uint64_t kernel_pages_stay;	/* the kernel's are global */
 	uint64_t shared_half;		/* user programs have a part of the upper half (half.h) */
-	uint64_t syscall, sysret, exception, iret;
+	uint64_t syscall, sysret, exception, interrupt, iret;	/* SYSENTER and SYSEXIT as the first two */
+	uint64_t segment_load;		/* of one register; IRET's are in `iret` */
 	uint64_t space_change, space_change_tagged;
 	uint64_t space_change_drops_code;	/* without tags, the code cache too */
 	uint64_t page_invalidation;
@@ -57,6 +61,8 @@ struct machine {
 	struct {
 		struct store code_cache, code, data, second;
 	} pages[VARIANTS];
+	/* Walks of page tables since model_forget_misses. */
+	uint64_t misses[VARIANTS][PAGE_KINDS];
 };
 
 /* What an event takes, in thousandths of a cycle. */
@@ -64,7 +70,17 @@ struct time {
 	uint64_t of[VARIANTS];
 };
 
-enum change { NO_CHANGE, SYSCALL, SYSRET, EXCEPTION, IRET, PAGE_INVALIDATION, SPACE_CHANGE };
+enum change {
+	NO_CHANGE,
+	SYSCALL,
+	SYSRET,
+	EXCEPTION,
+	IRET,
+	PAGE_INVALIDATION,
+	SPACE_CHANGE,
+	INTERRUPT,	/* INT with a vector */
+	SEGMENT_LOAD,
+};
 
 /* Sets one parameter; false where there is none of this name. */
 bool model_set(struct machine *machine, const char *name, uint64_t value);
@@ -76,7 +92,11 @@ void model_fetch(struct machine *machine, uint64_t address, uint64_t physical, u
 void model_access(struct machine *machine, uint64_t address, uint64_t physical, bool store, struct time *time);
 /* Instructions are executed. */
 void model_execute(const struct machine *machine, uint64_t instructions, struct time *time);
-/* The mode changes, a TLB entry is invalidated, or CR3 is written. */
+/* The mode changes, a TLB entry is invalidated, or CR3 or a segment register is written. */
 void model_change(struct machine *machine, enum change change, struct time *time);
+/* How often no TLB of a variant had a page of this kind, so that the page tables were walked. */
+uint64_t model_misses(const struct machine *machine, int variant, int kind);
+/* They count from zero again. */
+void model_forget_misses(struct machine *machine);
 
 #endif

@@ -4,16 +4,18 @@
  * between two marks (guest/mark.h), and writes the cycles that they make of it, by part and by
  * block of code.
  *
- * A change of mode is seen by its instruction, or, for exceptions and interrupts, by a block of
- * the kernel after one of a program that ended neither with SYSCALL nor with a jump there, by
- * which programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has
+ * A change of mode is seen by its instruction, or, for exceptions and devices' interrupts, by a
+ * block of the kernel after one of a program that ended neither with SYSCALL nor with a jump there,
+ * by which programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has
  * it, or by a word in memory to where SYSCALL enters. A block that an exception leaves in its
  * middle counts as a whole. One processor only. Not seen: the page tables' own place in the
- * caches, which page INVLPG names, and the number in CR3.
+ * caches, which page INVLPG names, the number in CR3, and loads of segment registers by LDS and
+ * LES, whose first byte is a prefix in 64-bit code, and of CS by far jumps.
  *
- *   output=FILE   where the report goes: a line `part INSTRUCTIONS CYCLES...` for each part, and
- *                 `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the last one; two
- *                 numbers of cycles for each machine (model.h, VARIANTS)
+ *   output=FILE   where the report goes: lines `part INSTRUCTIONS CYCLES...` and
+ *                 `misses CODE DATA...` for each part, and `block ADDRESS INSTRUCTIONS CYCLES...`
+ *                 for each block of the last one; two numbers of cycles, and two times two of
+ *                 misses, for each machine (model.h, VARIANTS)
  *   model=FILE    lines `machine NAME`, each followed by lines `PARAMETER NUMBER`
  *   part=on       the marks of a program that measures itself
  */
@@ -82,6 +84,8 @@ static void begin(unsigned int vcpu, void *data)
 		memset(block->time, 0, sizeof(block->time));
 	}
 	memset(times, 0, sizeof(times));
+	for (int number = 0; number < machine_count; number++)
+		model_forget_misses(&machines[number]);
 	instructions = 0;
 	current = data;
 	running = true;
@@ -104,6 +108,12 @@ static void end(unsigned int vcpu, void *data)
 	running = false;
 	fprintf(report, "part %" PRIu64, instructions);
 	print_times(times);
+	fputs("misses", report);
+	for (int number = 0; number < machine_count; number++)
+		for (int variant = 0; variant < VARIANTS; variant++)
+			for (int kind = 0; kind < PAGE_KINDS; kind++)
+				fprintf(report, " %" PRIu64, model_misses(&machines[number], variant, kind));
+	fputc('\n', report);
 }
 
 static void write_blocks(qemu_plugin_id_t id, void *data)
@@ -208,6 +218,13 @@ static void writes_cr3(unsigned int vcpu, void *data)
 	changes(SPACE_CHANGE);
 }
 
+static void loads_segment(unsigned int vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	changes(SEGMENT_LOAD);
+}
+
 static void invalidates_page(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
@@ -224,13 +241,18 @@ static bool is(const struct qemu_plugin_insn *insn, const uint8_t *bytes, size_t
 
 #define IS(insn, ...) is(insn, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 
-/* Intel SDM volume 2: the opcodes of SYSCALL, SYSRETQ, IRETQ. */
+/*
+ * Intel SDM volume 2: the opcodes of SYSCALL, SYSENTER, SYSRETQ, SYSRETL, SYSEXITQ, SYSEXIT, INT n,
+ * IRETQ.
+ */
 static enum change change_of(const struct qemu_plugin_insn *insn)
 {
-	if (IS(insn, 0x0f, 0x05))
+	if (IS(insn, 0x0f, 0x05) || IS(insn, 0x0f, 0x34))
 		return SYSCALL;
-	if (IS(insn, 0x48, 0x0f, 0x07))
+	if (IS(insn, 0x48, 0x0f, 0x07) || IS(insn, 0x0f, 0x07) || IS(insn, 0x48, 0x0f, 0x35) || IS(insn, 0x0f, 0x35))
 		return SYSRET;
+	if (IS(insn, 0xcd))
+		return INTERRUPT;
 	if (IS(insn, 0x48, 0xcf))
 		return IRET;
 	return NO_CHANGE;
@@ -251,14 +273,45 @@ static bool is_write_of_cr3(const struct qemu_plugin_insn *insn)
 	return code.size >= 3 && end[-3] == 0x0f && end[-2] == 0x22 && (end[-1] >> 3 & 7) == 3;
 }
 
+/* An instruction's opcode and what follows, after its prefixes; 0 beyond its end. */
+static struct code without_prefixes(const struct qemu_plugin_insn *insn)
+{
+	/* Operand size, repetitions, segments ES, CS, SS, DS, FS, GS, address size. */
+	static const uint8_t legacy[] = { 0x66, 0xf2, 0xf3, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x67 };
+	const struct code code = code_of(insn);
+	struct code rest = { 0 };
+	size_t at = 0;
+
+	while (at + 1 < code.size && memchr(legacy, code.bytes[at], sizeof(legacy)))
+		at++;
+	/* REX; in 32-bit code these are instructions of one byte. */
+	if (at + 1 < code.size && (code.bytes[at] & 0xf0) == 0x40)
+		at++;
+	rest.size = code.size - at;
+	memcpy(rest.bytes, code.bytes + at, rest.size);
+	return rest;
+}
+
+/*
+ * A load of a segment register: MOV 8E; POP 07, 17, 1F, 0F A1, 0F A9; LSS, LFS, LGS 0F B2, B4, B5.
+ * 64-bit code has none of the first three of POP.
+ */
+static bool is_segment_load(const struct qemu_plugin_insn *insn)
+{
+	static const uint8_t first[] = { 0x8e, 0x07, 0x17, 0x1f }, second[] = { 0xa1, 0xa9, 0xb2, 0xb4, 0xb5 };
+	const struct code code = without_prefixes(insn);
+
+	if (code.bytes[0] == 0x0f)
+		return memchr(second, code.bytes[1], sizeof(second));
+	return memchr(first, code.bytes[0], sizeof(first));
+}
+
 /* INVLPG: 0F 01 with 7 as the register field and an operand in memory. */
 static bool is_page_invalidation(const struct qemu_plugin_insn *insn)
 {
-	const struct code code = code_of(insn);
+	const struct code code = without_prefixes(insn);
 	const uint8_t *bytes = code.bytes;
 
-	if (code.size > 3 && (*bytes & 0xf0) == 0x40)
-		bytes++;
 	return code.size >= 3 && bytes[0] == 0x0f && bytes[1] == 0x01 && (bytes[2] >> 3 & 7) == 7 &&
 	       bytes[2] >> 6 != 3;
 }
@@ -294,6 +347,8 @@ static void watch(struct qemu_plugin_insn *insn, struct block *block)
 		told = writes_cr3;
 	else if (is_page_invalidation(insn))
 		told = invalidates_page;
+	else if (is_segment_load(insn))
+		told = loads_segment;
 	if (told)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, told, QEMU_PLUGIN_CB_NO_REGS, block);
 	qemu_plugin_register_vcpu_mem_cb(insn, accessed, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);

@@ -2,6 +2,7 @@
 """The model of a processor's time, held against what the papers measured; and how the plugin's report is read."""
 
 import ctypes
+import os
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -9,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from keel import plugins
+from keel.config import REPOSITORY
 from keel.errors import KeelError
 from keel.profile import MICRO_KERNEL, PROGRAMS, USER, read_symbols
-from keel.timing import MILLI, VARIANTS, Part, choose, machines, read_report, write_model
+from keel.timing import KINDS, MILLI, VARIANTS, Part, choose, machines, read_report, write_model
 
 PAGE = 4096
 KERNEL = 1 << 63
 UNTAGGED, TAGGED = range(2)
 # As in plugins/model.h.
-SYSCALL, SYSRET, SPACE_CHANGE = 1, 2, 6
+SYSCALL, SYSRET, IRET, SPACE_CHANGE, INTERRUPT, SEGMENT_LOAD = 1, 2, 4, 6, 7, 8
 # More than a machine of the model takes.
 MACHINE_BYTES = 4096
 
@@ -54,10 +56,20 @@ class Model:
         self.library.model_fetch(self.machine, *where, ctypes.c_uint64(size), self.time)
         return self.cycles()
 
+    def change(self, change: int) -> list[float]:
+        """One of the changes above."""
+        self.library.model_change(self.machine, change, self.time)
+        return self.cycles()
+
     def change_space(self) -> list[float]:
         """Write CR3."""
-        self.library.model_change(self.machine, SPACE_CHANGE, self.time)
-        return self.cycles()
+        return self.change(SPACE_CHANGE)
+
+    def misses(self) -> list[list[int]]:
+        """Of code's pages and of data's, for each variant, since this was last asked."""
+        counted = [[self.library.model_misses(self.machine, variant, kind) for kind in range(2)] for variant in range(2)]
+        self.library.model_forget_misses(self.machine)
+        return counted
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +79,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run(["cc", "-shared", "-fPIC", "-o", built, plugins.SOURCES / "model.c"], check=True)
     found = ctypes.CDLL(str(built))
     found.model_set.restype = found.model_start.restype = ctypes.c_bool
+    found.model_misses.restype = ctypes.c_uint64
     return found
 
 
@@ -137,9 +150,32 @@ def test_the_server_s_part_of_the_upper_half_is_not_the_kernel_s(library: ctypes
 def test_pentium_enters_and_leaves_the_kernel_in_the_time_of_the_paper(library: ctypes.CDLL, tmp_path: Path) -> None:
     """SOSP'97, section 5.2: 82 cycles."""
     model = Model(library, "pentium-133", tmp_path)
-    for change in (SYSCALL, SYSRET):
-        library.model_change(model.machine, change, model.time)
-    assert model.cycles() == [82, 82]
+    for pair in ((SYSCALL, SYSRET), (INTERRUPT, IRET)):
+        assert sum(model.change(change)[UNTAGGED] for change in pair) == 82
+
+
+def test_pentium_4_reloads_the_segments_of_a_switch_in_the_time_of_the_paper(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """Section 2.3.2: 253 cycles; the data segments are four."""
+    model = Model(library, "pentium4-1400", tmp_path)
+    assert sum(model.change(SEGMENT_LOAD)[TAGGED] for _ in range(4)) == 253
+
+
+def test_misses_are_counted_by_kind(library: ctypes.CDLL, tmp_path: Path) -> None:
+    """A page that another level of the TLB has is no miss; what a change of space drops is, without tags."""
+    model = Model(library, "skylake", tmp_path)
+    pages = [PAGE * at for at in range(100)]
+    for at in pages:
+        model.access(at)
+    model.fetch(PAGE)
+    assert model.misses() == [[0, 100]] * 2
+    for at in pages:
+        model.access(at)
+    assert model.misses() == [[0, 0]] * 2
+    model.change_space()
+    model.fetch(PAGE)
+    model.access(PAGE)
+    model.access(2 * PAGE)
+    assert model.misses() == [[1, 1], [0, 0]]
 
 
 def test_pentium_s_stores_bring_no_line(library: ctypes.CDLL, tmp_path: Path) -> None:
@@ -182,11 +218,66 @@ def test_an_unknown_machine_is_refused() -> None:
 
 
 def test_a_report_is_read() -> None:
-    lines = ["part 10 20 15 30 30", "part 7 8 8 9 9", "block 0xffffffff80100008 3 5 4 6 6", "block 0x400000 2 3 2 1 1"]
+    lines = [
+        "part 10 20 15 30 30",
+        "misses 1 2 0 0 3 2 0 0",
+        "part 7 8 8 9 9",
+        "block 0xffffffff80100008 3 5 4 6 6",
+        "block 0x400000 2 3 2 1 1",
+    ]
     report = read_report(lines, ["a", "b"])
+    misses = {
+        name: dict(zip(VARIANTS, [dict(zip(KINDS, [first, 2])), {"code": 0, "data": 0}])) for name, first in [("a", 1), ("b", 3)]
+    }
     assert report.parts == [
-        Part(10, {"a": dict(zip(VARIANTS, [20, 15])), "b": dict(zip(VARIANTS, [30, 30]))}),
+        Part(10, {"a": dict(zip(VARIANTS, [20, 15])), "b": dict(zip(VARIANTS, [30, 30]))}, misses),
         Part(7, {"a": dict(zip(VARIANTS, [8, 8])), "b": dict(zip(VARIANTS, [9, 9]))}),
     ]
     images = [read_symbols(MICRO_KERNEL, "ffffffff80100000 T receive\n")]
     assert report.profile("a", "tagged", images).counts == Counter({(MICRO_KERNEL, "receive"): 4, (USER, PROGRAMS): 2})
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """What plugins/timing.c makes of one instruction's bytes; the emulator's functions are not there."""
+    place = tmp_path_factory.mktemp("decoder")
+    (place / "decoder.c").write_text(
+        '#include "timing.c"\n'
+        "static const uint8_t *bytes; static size_t size;\n"
+        "size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn) { (void)insn; return size; }\n"
+        "const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn) { (void)insn; return bytes; }\n"
+        "EXPORT int changes_to(const uint8_t *code, size_t count) { bytes = code; size = count; return change_of(NULL); }\n"
+        "EXPORT int loads(const uint8_t *code, size_t count) { bytes = code; size = count; return is_segment_load(NULL); }\n"
+    )
+    sources, marks = plugins.SOURCES, REPOSITORY / "guest"
+    command = ["cc", "-shared", "-fPIC", "-DPLUGIN_API=1", f"-I{sources}", f"-I{marks}", "-o", str(place / "decoder.so")]
+    subprocess.run([*command, place / "decoder.c"], check=True)
+    return ctypes.CDLL(str(place / "decoder.so"), mode=os.RTLD_LAZY)
+
+
+@pytest.mark.parametrize(
+    "code", ["8ed8", "418ed8", "668ed8", "8e2424", "07", "17", "1f", "0fa1", "480fa9", "0fb20424", "660fb50424"]
+)
+def test_a_load_of_a_segment_register_is_known(decoder: ctypes.CDLL, code: str) -> None:
+    assert decoder.loads(bytes.fromhex(code), len(code) // 2)
+
+
+@pytest.mark.parametrize("code", ["8cd8", "c50424", "0fa0", "40", "48", "66", "0f", "488b07", "f30f1e", "0fb6c0"])
+def test_other_instructions_are_none(decoder: ctypes.CDLL, code: str) -> None:
+    assert not decoder.loads(bytes.fromhex(code), len(code) // 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("0f05", SYSCALL),
+        ("0f34", SYSCALL),
+        ("480f07", SYSRET),
+        ("0f07", SYSRET),
+        ("0f35", SYSRET),
+        ("cd80", INTERRUPT),
+        ("cc", 0),
+    ],
+)
+def test_a_change_of_mode_is_known(decoder: ctypes.CDLL, code: str, change: int) -> None:
+    assert decoder.changes_to(bytes.fromhex(code), len(code) // 2) == change
