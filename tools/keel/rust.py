@@ -17,6 +17,12 @@ from .progress import Far, Step
 BARE_TARGET = "x86_64-unknown-none"
 # For programs of 32 bits: rustc's own target without SSE, of whose operating system nothing is used.
 SMALL_TARGET = "i586-unknown-linux-gnu"
+SMALL_C = (
+    *("-m32", "-march=i686", "-mgeneral-regs-only", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"),
+    *("-ffreestanding", "-fno-pic", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"),
+    *("-nostdlib", "-static", "-no-pie"),
+)
+SMALL_SYNTAX = ("-msyntax=intel", "-mnaked-reg")
 SMALL_PROGRAMS = ("--package", "keel-small-examples", "--features", "keel-small-examples/images")
 OLDEST_RUST = (1, 85)
 DEBIAN_CARGO = "/usr/bin/cargo"
@@ -27,7 +33,7 @@ DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
 SMALL_CORE_CRATES = "core,compiler_builtins"
 # About how many crates the whole build has, and the µ-kernel alone, for their progress.
-ALL_CRATES, KERNEL_CRATES, SMALL_CRATES = 38, 7, 9
+ALL_CRATES, KERNEL_CRATES, SMALL_CRATES = 43, 7, 9
 # What debugging information has in place of the repository's path, and gdb is told.
 SOURCES = "/keel"
 SECURITY_REMEDY = "add bookworm-security to apt's sources, then apt-get install rustc-web rust-web-src"
@@ -154,6 +160,23 @@ def _build_small(settings: Settings) -> None:
         programs = _cargo_build(settings, toolchain, "building the programs of 32 bits", arguments, SMALL_CRATES)
         settings.keel_directory.mkdir(parents=True, exist_ok=True)
         for program in programs:
+            _copy_if_newer(program, settings.keel_directory / program.name)
+    _build_small_c(settings)
+
+
+def _build_small_c(settings: Settings) -> None:
+    """The programs of 32 bits in C: every C file of the examples is one."""
+    header = settings.build / "small" / "keel_abi.h"
+    write_c_header(settings, header)
+    library, script = (settings.repository / "user" / name for name in ("l4-32", "l4"))
+    with locked(settings.locks, "rust"):
+        start = header.with_name("start.o")
+        process.output(["as", "--32", *SMALL_SYNTAX, "-o", str(start), str(library / "src" / "start.s")])
+        for source in sorted((settings.repository / "user" / "examples").glob("*/*.c")):
+            linker = f"-Wl,-L{script},-T{library / 'small.ld'},--build-id=none,-z,noexecstack"
+            argv = ["gcc", *SMALL_C, f"-I{library}", f"-I{header.parent}", linker, str(start), str(source)]
+            program = header.with_name(source.stem)
+            process.output([*argv, "-o", str(program)])
             _copy_if_newer(program, settings.keel_directory / program.name)
 
 

@@ -63,7 +63,7 @@ fn bytes_at(count: usize) -> *mut u8 {
 /// Stores `bytes`, at most [`BYTES`], in these words.
 pub fn set_bytes(bytes: &[u8]) {
     let to = bytes_at(bytes.len());
-    // SAFETY: as many bytes are there; the page is this thread's own, and no reference points to it.
+    // SAFETY: as many bytes are there; the page is this thread's own, without references to it.
     unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 

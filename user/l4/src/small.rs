@@ -176,7 +176,7 @@ impl Small {
         (fault.access & !segment.rights == 0).then(|| fault.map(pages.address() + page - start, segment.rights))
     }
 
-    /// Deletes the task in `slot`, and says so if it left its window. A reason means that it failed.
+    /// Deletes the task in `slot`, and says if it left its window. A reason means that it failed.
     fn end(&mut self, slot: usize, reason: Option<core::fmt::Arguments<'_>>) {
         let Some(task) = self.tasks[slot].take() else {
             return;

@@ -10,14 +10,15 @@ keel_abi::constants! {
     CONSTANTS;
     /// Address of such a task's kernel area: the first one that its size allows
     SMALL_AREA = AREA_SMALL_SIZE;
-    /// Parent's service (label): what the task is to do; answer: w0 = role, w3 = id of its partner
+    /// Parent's service (label): what the task is to do; answer: w0 = role, w3 = id of its
+    /// partner
     SMALL_START = 1;
     /// Parent's service (label): print w0 bytes, at most SMALL_TEXT, which are in the words after the
     /// first six
     SMALL_PRINT = 2;
     /// Bytes that are printed at once
     SMALL_TEXT = 128;
-    /// Parent's service (label): the task has ended; w0 = SHUTDOWN_POWER_OFF or SHUTDOWN_PANIC. There
-    /// is no answer
+    /// Parent's service (label): the task has ended; w0 = SHUTDOWN_POWER_OFF or SHUTDOWN_PANIC.
+    /// There is no answer
     SMALL_EXIT = 3;
 }
