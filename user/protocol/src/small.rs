@@ -13,8 +13,8 @@ keel_abi::constants! {
     /// Parent's service (label): what the task is to do; answer: w0 = role, w3 = id of its
     /// partner
     SMALL_START = 1;
-    /// Parent's service (label): print w0 bytes, at most SMALL_TEXT, which are in the words after the
-    /// first six
+    /// Parent's service (label): print w0 bytes, at most SMALL_TEXT, which are in the words after
+    /// the first six
     SMALL_PRINT = 2;
     /// Bytes that are printed at once
     SMALL_TEXT = 128;
