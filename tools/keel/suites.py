@@ -194,8 +194,9 @@ def kernel_figures(settings: Settings) -> Count:
 
 
 def kernel_examples(settings: Settings) -> Count:
-    """Each native example against its expected output."""
+    """Each native example against its expected output; those of small address spaces also where segments have limits."""
     packages.require_emulator(settings)
+    packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
     return _judged("examples", examples.judge(settings))
 

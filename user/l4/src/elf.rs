@@ -271,15 +271,21 @@ mod tests {
         assert_eq!(parse(&[0; 4096]).map(|_| ()).unwrap_err(), ElfError::NotExecutable);
     }
 
-    #[test]
-    fn an_image_of_32_bits_is_read_as_one() {
+    /// An image of 32 bits with one segment, from the first address on.
+    fn image_32() -> Vec<u8> {
         let mut file = vec![0u8; 0x2000];
-        let header = [(16, 2u32), (18, 3), (24, 0x1_0004), (28, 52), (42, 32), (44, 1)];
+        let header = [(16, 0x3_0002u32), (24, 0x1_0004), (28, 52), (42, 0x1_0020)];
         let segment = [(52, 1u32), (56, 0x1000), (60, 0x1_0000), (68, 0x20), (72, 0x1800), (76, 5)];
         file[..7].copy_from_slice(&CLASS_32.identification);
         for (at, value) in header.into_iter().chain(segment) {
             file[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
+        file
+    }
+
+    #[test]
+    fn an_image_of_32_bits_is_read_as_one() {
+        let mut file = image_32();
         let Image { entry, segments } = parse_32(&file).unwrap();
         assert_eq!((entry, segments.len()), (0x1_0004, 1));
         assert_eq!(segments[0].virt, Range::new(0x1_0000, 0x1_1800));
@@ -295,14 +301,20 @@ mod tests {
     #[test]
     fn any_damage_gives_an_answer() {
         let good = image(0x100_0010, &[(5, 0, 0x100_0000, 0x1000, 0x1000), (6, 0x1000, 0x100_2000, 0x10, 0x3000)]);
+        damage(&good, 176, parse);
+        damage(&image_32(), 84, parse_32);
+    }
+
+    /// Reads the file with random bytes among its first ones, which are its headers.
+    fn damage(good: &[u8], headers: u64, parse: fn(&[u8]) -> Result<Image, ElfError>) {
         let mut seed = 0x2545_f491_4f6c_dd1du64;
         for _ in 0..50_000 {
-            let mut file = good.clone();
+            let mut file = good.to_vec();
             for _ in 0..3 {
                 seed ^= seed << 13;
                 seed ^= seed >> 7;
                 seed ^= seed << 17;
-                file[(seed % 176) as usize] = (seed >> 32) as u8;
+                file[(seed % headers) as usize] = (seed >> 32) as u8;
             }
             if let Ok(image) = parse(&file) {
                 assert!(PLACES.iter().any(|place| place.contains(image.span())) && image.span().size() <= MAX_IMAGE);

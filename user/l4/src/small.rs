@@ -133,13 +133,13 @@ impl Small {
         let pager = if new.pager == Id::NIL { me } else { new.pager };
         let first = NewThread { task, number: 0, ip: self.image.entry, sp: 0, pager, handler: me, argument: me.0 };
         let thread = first.create()?;
+        self.tasks[slot] = Some(Task { new, thread, pages });
         let reach = match new.place {
             Place::Window => WINDOWS + ((slot as u64) << SMALL_MIN_LOG2) | SMALL_MIN_LOG2,
             Place::Space => SMALL_ALL,
         };
-        thread::set_reach(thread, reach, Id::NIL)?;
-        self.tasks[slot] = Some(Task { new, thread, pages });
-        thread::act(thread, EX_START)
+        let started = thread::set_reach(thread, reach, Id::NIL).and_then(|_| thread::act(thread, EX_START));
+        started.inspect_err(|_| self.end(slot, None))
     }
 
     /// A copy of the image; `None` if no memory is left.
