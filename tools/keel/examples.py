@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import bochs, boot, bootconf, guest, machine, slot
+from . import bochs, boot, bootconf, guest, machine, process, slot
 from .config import Settings
 
 FOLDER = Path("user") / "examples"
@@ -24,6 +24,9 @@ BOCHS_TIMEOUT_S = 180.0
 TIMED = frozenset({"budget", "console", "timer"})
 # How the names of those begin that have small address spaces, for which QEMU's translator needs a word of the µ-kernel's.
 SMALL = "small-"
+# How the names of their programs of 32 bits end, and what uses the FPU in a disassembly.
+PROGRAM = "-32"
+FPU = re.compile(r":\t(?:\w+ )?(?:f\w+|emms)\b|%(?:st|mm|[xyz]mm)")
 # What the emulator is to have beside the usual devices, for a machine with an IOMMU; and what the root task says of it then.
 DEVICES = {"edu": ("-device", "edu")}
 TOLD = {"edu": ("root: DMA is confined to tasks with devices", "was refused to read")}
@@ -116,6 +119,18 @@ def run_on_bochs(settings: Settings, name: str) -> Ran:
     return Ran(end, end is None, log.decode(errors="replace"), "")
 
 
+def fpu_instructions(disassembly: str) -> list[str]:
+    """The lines of a disassembly, without the bytes, that use the FPU, MMX or SSE."""
+    return [line for line in disassembly.splitlines() if FPU.search(line)]
+
+
+def _fpu_problem(settings: Settings, name: str) -> str:
+    """What is wrong with an example's program of 32 bits: a thread with an FPU state has no fast path."""
+    program = settings.keel_directory / f"{name.removeprefix(SMALL)}{PROGRAM}"
+    found = fpu_instructions(process.output(["objdump", "--disassemble", "--no-show-raw-insn", str(program)]))
+    return f"it uses the FPU: {found[0].strip()}" if found else ""
+
+
 def judge(settings: Settings) -> Iterator[tuple[str, str]]:
     """Run each example; its name with what is wrong, or nothing."""
     for name in names(settings):
@@ -124,6 +139,7 @@ def judge(settings: Settings) -> Iterator[tuple[str, str]]:
         untold = [f"the log lacks {words!r}" for words in TOLD.get(name, ()) if words not in ran.log]
         yield name, problem(ran, expected) or "".join(untold[:1])
         if name.startswith(SMALL):
+            yield f"{name}-without-fpu", _fpu_problem(settings, name)
             yield f"{name}-bochs", problem(run_on_bochs(settings, name), expected)
 
 

@@ -17,18 +17,20 @@ from .progress import Far, Step
 BARE_TARGET = "x86_64-unknown-none"
 # For programs of 32 bits: rustc's own target without SSE, of whose operating system nothing is used.
 SMALL_TARGET = "i586-unknown-linux-gnu"
+# In C, and in assembly: without an FPU state, because messages of threads that have one take the slow path.
 SMALL_C = (
     *("-m32", "-march=i686", "-mgeneral-regs-only", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"),
     *("-ffreestanding", "-fno-pic", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"),
     *("-nostdlib", "-static", "-no-pie"),
 )
-SMALL_SYNTAX = ("-msyntax=intel", "-mnaked-reg")
+SMALL_ASSEMBLY = ("--32", "-msyntax=intel", "-mnaked-reg")
 SMALL_PROGRAMS = ("--package", "keel-small-examples", "--features", "keel-small-examples/images")
 OLDEST_RUST = (1, 85)
 DEBIAN_CARGO = "/usr/bin/cargo"
 DEBIAN_RUSTC = "/usr/bin/rustc"
 VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
+ABI_HEADER = "keel_abi.h"
 DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
 SMALL_CORE_CRATES = "core,compiler_builtins"
@@ -155,29 +157,31 @@ def build_debugger(settings: Settings) -> Path:
 def _build_small(settings: Settings) -> None:
     """The programs of 32 bits, by Debian's compiler: the core library that others have for this target has no memcpy."""
     toolchain = debian_toolchain(settings)
+    packages.require(settings, packages.COMPILER)
+    header = settings.build / "small" / ABI_HEADER
+    write_c_header(settings, header)
     arguments = [*SMALL_PROGRAMS, "--bins", *toolchain.bare_arguments(settings, SMALL_TARGET)]
     with locked(settings.locks, "rust"):
         programs = _cargo_build(settings, toolchain, "building the programs of 32 bits", arguments, SMALL_CRATES)
         settings.keel_directory.mkdir(parents=True, exist_ok=True)
-        for program in programs:
+        for program in [*programs, *_compile_small(settings, header)]:
             _copy_if_newer(program, settings.keel_directory / program.name)
-    _build_small_c(settings)
 
 
-def _build_small_c(settings: Settings) -> None:
-    """The programs of 32 bits in C: every C file of the examples is one."""
-    header = settings.build / "small" / "keel_abi.h"
-    write_c_header(settings, header)
-    library, script = (settings.repository / "user" / name for name in ("l4-32", "l4"))
-    with locked(settings.locks, "rust"):
-        start = header.with_name("start.o")
-        process.output(["as", "--32", *SMALL_SYNTAX, "-o", str(start), str(library / "src" / "start.s")])
-        for source in sorted((settings.repository / "user" / "examples").glob("*/*.c")):
-            linker = f"-Wl,-L{script},-T{library / 'small.ld'},--build-id=none,-z,noexecstack"
-            argv = ["gcc", *SMALL_C, f"-I{library}", f"-I{header.parent}", linker, str(start), str(source)]
-            program = header.with_name(source.stem)
-            process.output([*argv, "-o", str(program)])
-            _copy_if_newer(program, settings.keel_directory / program.name)
+def _compile_small(settings: Settings, header: Path) -> list[Path]:
+    """Compile those in C, which are all C files of the examples, and return the programs."""
+    library, layout = (settings.repository / "user" / name for name in ("l4-32", "l4"))
+    start = header.with_name("start.o")
+    process.output(["as", *SMALL_ASSEMBLY, "-o", str(start), str(library / "src" / "start.s")])
+    linker = f"-Wl,-L{layout},-T{library / 'small.ld'},--build-id=none,-z,noexecstack"
+    gcc = ["gcc", *SMALL_C, f"-I{library}", f"-I{header.parent}", linker, str(start)]
+    programs = []
+    for source in sorted((settings.repository / "user" / "examples").glob("*/*.c")):
+        program = header.with_name(source.stem)
+        log = settings.logs / f"{program.name}.log"
+        process.run_logged([*gcc, str(source), "-o", str(program)], what=f"compiling {source.name}", log=log)
+        programs.append(program)
+    return programs
 
 
 def _build(settings: Settings, what: str, arguments: list[str], kernel: str, crates: int) -> Path:
