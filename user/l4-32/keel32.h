@@ -86,14 +86,6 @@ static inline int keel32_send(keel_word to, struct keel32_message *message)
 	return keel32_ipc(KEEL_IPC_SEND, to, message);
 }
 
-/* ORs bits into a thread's notification word. Never waits. */
-static inline int keel32_notify(keel_word to, unsigned int bits)
-{
-	struct keel32_message message = { .tag = 1, .words = { bits } };
-
-	return keel32_ipc(KEEL_IPC_SEND | KEEL_IPC_NOTIFY, to, &message);
-}
-
 /* Receives from one thread. */
 static inline int keel32_receive(keel_word from, struct keel32_message *message)
 {

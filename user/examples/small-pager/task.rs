@@ -98,7 +98,7 @@ impl Pager {
         Some((frame, FPAGE_READ | FPAGE_WRITE))
     }
 
-    /// The answer to a fault. A client with an impossible one gets no page, and so has it again.
+    /// The answer to a fault. Panics at an impossible one, upon which the pager's chief ends both.
     fn fault(&mut self, received: &Received) -> Message {
         let base = received.words[0] / PAGE * PAGE;
         let Some((address, rights)) = self.page(base) else {
@@ -118,14 +118,16 @@ impl Pager {
     }
 }
 
-fn pager() -> ! {
+fn pager() {
     let mut pager = Pager { given: [0; FRAMES as usize], used: 0, faults: [0; 2] };
-    serve(|received| match (received.tag.kind(), received.tag.label()) {
-        (KIND_PAGE_FAULT, _) => pager.fault(received),
-        (_, TAKE_BACK) => Message::new(pager.take_back().map_or_else(|failure| failure.error as u32, |()| 0), &[]),
-        (_, COUNT) => Message::new(0, &pager.faults),
-        _ => Message::new(Error::NotSupported as u32, &[]),
-    })
+    serve(|received| {
+        Some(match (received.tag.kind(), received.tag.label()) {
+            (KIND_PAGE_FAULT, _) => pager.fault(received),
+            (_, TAKE_BACK) => Message::new(pager.take_back().map_or_else(|failure| failure.error as u32, |()| 0), &[]),
+            (_, COUNT) => Message::new(0, &pager.faults),
+            _ => Message::new(Error::NotSupported as u32, &[]),
+        })
+    });
 }
 
 /// The first word of a page of the heap.
@@ -151,6 +153,7 @@ fn client(pager: Id) -> Result<(), Failure> {
 fn main(program: Program) -> Result<(), Failure> {
     match program.role {
         PAGER => pager(),
-        _ => client(program.partner),
+        _ => client(program.partner)?,
     }
+    Ok(())
 }

@@ -20,9 +20,9 @@ const PINGS: [(u32, Place); 2] = [(1, Place::Window), (2, Place::Space)];
 fn main(program: Program) -> Result<(), Failure> {
     let mut small = Small::new(program)?;
     for (role, place) in PINGS {
-        let pong = New { name: "pong", role: PONG, partner: Id::NIL, place, pager: Id::NIL, ends: false };
+        let pong = New { name: "pong", role: PONG, partner: Id::NIL, place, pager: Id::NIL, ends: true };
         let partner = small.start(pong)?;
-        small.start(New { name: "ping", role, partner, ends: true, ..pong })?;
+        small.start(New { name: "ping", role, partner, ..pong })?;
         small.run()?;
     }
     Ok(())

@@ -15,8 +15,8 @@ keel_l4::program!(main);
 fn main(program: Program) -> Result<(), Failure> {
     let mut small = Small::new(program)?;
     let place = Place::Window;
-    let calculator = New { name: "calculator", role: 0, partner: Id::NIL, place, pager: Id::NIL, ends: false };
+    let calculator = New { name: "calculator", role: 0, partner: Id::NIL, place, pager: Id::NIL, ends: true };
     let partner = small.start(calculator)?;
-    small.start(New { name: "client", role: 1, partner, ends: true, ..calculator })?;
+    small.start(New { name: "client", role: 1, partner, ..calculator })?;
     small.run()
 }

@@ -5,9 +5,7 @@
 
 use crate::call::{invoke, Failure, Registers};
 use crate::utcb;
-use keel_abi::call::{
-    CALL_IPC, IPC_NOTIFY, IPC_OPEN, IPC_RECEIVE, IPC_SEND, REGISTER_WORDS, TAG_MAPS_SHIFT, TAG_WORDS_SHIFT,
-};
+use keel_abi::call::{CALL_IPC, IPC_OPEN, IPC_RECEIVE, IPC_SEND, REGISTER_WORDS, TAG_MAPS_SHIFT, TAG_WORDS_SHIFT};
 use keel_abi::programs::{IPC_RECEIVE_ZERO, IPC_SEND_ZERO};
 use keel_abi::{Error, Id, MapItem, Tag};
 use keel_protocol::status::error_of;
@@ -129,11 +127,6 @@ pub fn send(to: Id, message: Message, timeout: Timeout) -> Result<(), Failure> {
     run(IPC_SEND | zero, to, &message).map(|_| ())
 }
 
-/// ORs `bits` into the notification word of `to`. Never waits.
-pub fn notify(to: Id, bits: u32) -> Result<(), Failure> {
-    run(IPC_SEND | IPC_NOTIFY, to, &Message::new(0, &[bits])).map(|_| ())
-}
-
 /// Receives from `from` only.
 pub fn receive(from: Id, timeout: Timeout) -> Result<Received, Failure> {
     let zero = if timeout == Timeout::Zero { IPC_RECEIVE_ZERO } else { 0 };
@@ -155,13 +148,14 @@ pub fn reply_and_wait(to: Id, message: Message) -> Result<Received, Failure> {
     run(IPC_SEND | IPC_SEND_ZERO | IPC_RECEIVE | IPC_OPEN, to, &message)
 }
 
-/// The loop of a server that answers every message at once. A client that does not wait for its
-/// answer gets none.
-pub fn serve(mut answer: impl FnMut(&Received) -> Message) -> ! {
+/// The loop of a server that answers every message at once, until `answer` has none. A client that
+/// does not wait for its answer gets none.
+pub fn serve(mut answer: impl FnMut(&Received) -> Option<Message>) {
     let mut next = wait();
     loop {
-        next = match next {
-            Ok(received) => reply_and_wait(received.from, answer(&received)),
+        next = match next.map(|received| (received.from, answer(&received))) {
+            Ok((from, Some(message))) => reply_and_wait(from, message),
+            Ok((_, None)) => return,
             Err(_) => wait(),
         };
     }
