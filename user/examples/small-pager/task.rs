@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The two programs of 32 bits of the example: a pager, and its client, which has the pager's
-//! program, a copy of its data, and a heap behind these.
+//! program, a copy of its data, and a heap after these.
 
 #![no_std]
 #![no_main]

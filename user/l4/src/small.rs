@@ -96,10 +96,10 @@ pub struct Small {
 impl Small {
     /// A chief without tasks; it takes the task numbers and the memory of `program`, whose boot
     /// module is the image of all tasks. `Invalid` if that is no 32-bit image below
-    /// [`SMALL_AREA`].
+    /// [`SMALL_AREA`] whose segments have pages of their own.
     pub fn new(program: Program) -> Result<Small, Failure> {
         let file = program.module();
-        let image = elf::parse_32(file).ok().filter(|image| image.span().end <= SMALL_AREA);
+        let image = elf::parse_32(file).ok().filter(|image| image.span().end <= SMALL_AREA && !image.shares_pages());
         let Program { numbers, memory, .. } = program;
         Ok(Small {
             file,
@@ -132,7 +132,10 @@ impl Small {
         let task = task::create_empty(&plan)?;
         let pager = if new.pager == Id::NIL { me } else { new.pager };
         let first = NewThread { task, number: 0, ip: self.image.entry, sp: 0, pager, handler: me, argument: me.0 };
-        let thread = first.create()?;
+        let thread = first.create().inspect_err(|_| {
+            // The task number belongs to the chief, so the call succeeds.
+            let _ = task::delete(number, me);
+        })?;
         self.tasks[slot] = Some(Task { new, thread, pages });
         let reach = match new.place {
             Place::Window => WINDOWS + ((slot as u64) << SMALL_MIN_LOG2) | SMALL_MIN_LOG2,
