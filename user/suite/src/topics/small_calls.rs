@@ -8,7 +8,7 @@
 
 use crate::alien::{code_int80, create, fresh_frame, Alien, CODE_32, CODE_64};
 use crate::case::{Case, Fault, Outcome};
-use crate::pool::{cell, frame, frame_index, page, peek, set_frame, PAGE};
+use crate::pool::{cell, frame, frame_index, page, peek, poke, set_frame, PAGE};
 use crate::small::*;
 use crate::small_code::*;
 use crate::threads::{base_priority, helper, park, remove, remove_task, Spawn};
@@ -30,6 +30,8 @@ pub const CASES: &[Case] = &[
     ("selectors-and-bases-are-kept", || each(selectors_kept)),
     ("bases-in-the-frame", || each(bases_in_frame)),
     ("the-handler-is-interrupted", || each(handler_interrupted)),
+    ("the-handler-has-selectors", || each(handler_has_selectors)),
+    ("open-and-closed-waits-in-turn", || each(waits_in_turn)),
     ("another-descriptor-during-a-call", || each(other_descriptor)),
     ("no-descriptor-any-more", || each(no_descriptor)),
     ("selectors-that-the-handler-writes", || each(selectors_written)),
@@ -42,12 +44,14 @@ pub const CASES: &[Case] = &[
     ("one-step-after-a-call", || each(one_step)),
     ("a-breakpoint-set-before-a-call", || each(breakpoint_before)),
     ("a-breakpoint-set-during-a-call", || each(breakpoint_during)),
+    ("a-breakpoint-is-not-the-handler's", || each(breakpoint_of_thread)),
     ("fpu-state-kept", || each(fpu_kept)),
     ("fpu-state-borrowed", || each(fpu_borrowed)),
     ("handler-with-an-fpu-state", || each(fpu_of_both)),
     ("served-in-turn", in_turn),
     ("reach-changed-during-a-call", reach_changed),
     ("promoted-and-back-between-calls", promoted),
+    ("a-window-of-another-task's", window_of_another),
     ("thread-deleted-during-a-call", || each(deleted)),
     ("task-deleted-during-a-call", || each(task_deleted)),
     ("moved-during-a-call", || each(moved)),
@@ -100,16 +104,29 @@ fn each(case: fn(&Caller) -> Outcome) -> Outcome {
     check()
 }
 
-/// Fails unless the handler, which is this thread, has null selectors and no thread-local
-/// descriptor, and all code segments of its own.
-fn handler_is_clean() -> Outcome {
+/// The handler's selectors: of this thread.
+fn own_selectors() -> [u32; 4] {
     let (ds, es, fs, gs): (u32, u32, u32, u32);
     // SAFETY: reading selectors has no effect.
     unsafe {
         core::arch::asm!("mov {:e}, ds", "mov {:e}, es", "mov {:e}, fs", "mov {:e}, gs",
             out(reg) ds, out(reg) es, out(reg) fs, out(reg) gs, options(nomem, nostack, preserves_flags));
     }
-    same!("the handler's selectors", [ds, es, fs, gs], [0; 4]);
+    [ds, es, fs, gs]
+}
+
+/// Loads ds and es, which 64-bit code does not use.
+fn set_own_selectors(selector: u64) {
+    // SAFETY: a selector of user data, or null.
+    unsafe {
+        core::arch::asm!("mov ds, {0:e}", "mov es, {0:e}", in(reg) selector, options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// Fails unless the handler has null selectors and no thread-local descriptor, and all segments of
+/// its own.
+fn handler_is_clean() -> Outcome {
+    same!("the handler's selectors", own_selectors(), [0; 4]);
     for selector in [TLS_SELECTOR, TLS_SELECTOR + 8, TLS_SELECTOR + 16] {
         same!("a limit of a thread-local segment in the handler", has_limit(selector), false);
     }
@@ -132,7 +149,13 @@ fn has_limit(selector: u64) -> bool {
 impl Caller {
     /// It is at its first call.
     fn new(reach: u64) -> Result<Caller, Fault> {
+        Caller::hosted(reach, Id::NIL)
+    }
+
+    /// [`Caller::new`] in a window of another task's tables.
+    fn hosted(reach: u64, host: Id) -> Result<Caller, Fault> {
         let mut small = Small::empty(reach)?;
+        small.host = host;
         small.block = small.give_new(BLOCKS, 0);
         for (base, value) in BASES.into_iter().zip(VALUES) {
             set_word(small.block + base - BLOCKS, value);
@@ -142,7 +165,7 @@ impl Caller {
         (start.ip, start.sp, start.cs) = (operation(small_monitor), BLOCKS + PAGE - 16, CODE_32);
         set_frame(index, &start);
         small.thread = create(small.task, index, 0)?;
-        set_reach(small.thread, reach, Id::NIL)?;
+        set_reach(small.thread, reach, host)?;
         let mut caller = Caller { small, frame: index, stack: 0 };
         caller.set_bases([BASES[0], BASES[1]])?;
         thread::act(small.thread, EX_START)?;
@@ -294,6 +317,39 @@ fn handler_interrupted(caller: &Caller) -> Outcome {
         let _ = utcb::my_id();
         same!("by gs afterwards", caller.by_gs(None)?, VALUES[0] as u64);
         same!("its registers", caller.ask(small_registers, 100, round)?, [round, 100]);
+    }
+    Ok(())
+}
+
+fn handler_has_selectors(caller: &Caller) -> Outcome {
+    caller.by_gs(Some(TLS_SELECTOR))?;
+    set_own_selectors(DATA_SELECTOR);
+    for round in 0..20 {
+        caller.set_operation(small_load_by_gs, 0, 0);
+        let got = send_and_wait(caller.small.thread, Message::label(0), Timeout::Zero, Timeout::Never)?;
+        let data = DATA_SELECTOR as u32;
+        same!("the handler's", (round, own_selectors()), (round, [data, data, 0, 0]));
+        same!("by gs", caller.results(&got)?[0], VALUES[0] as u64);
+        same!("the thread's", caller.regs().segments, PLAIN | TLS_SELECTOR << 48);
+    }
+    set_own_selectors(0);
+    same!("by gs afterwards", caller.by_gs(None)?, VALUES[0] as u64);
+    Ok(())
+}
+
+fn waits_in_turn(caller: &Caller) -> Outcome {
+    caller.by_gs(Some(TLS_SELECTOR))?;
+    for round in 0..ROUNDS {
+        if round % 3 == 0 {
+            same!("by gs, open", caller.by_gs(None)?, VALUES[0] as u64);
+        } else {
+            caller.set_operation(small_load_by_gs, 0, 0);
+            let got = keel_l4::ipc::call(caller.small.thread, Message::label(0))?;
+            handler_is_clean()?;
+            same!("by gs, closed", caller.results(&got)?[0], VALUES[0] as u64);
+        }
+        same!("selectors", caller.regs().segments, PLAIN | TLS_SELECTOR << 48);
+        same!("base", (caller.regs().fs_base, caller.regs().gs_base), (0, BASES[0]));
     }
     Ok(())
 }
@@ -481,6 +537,21 @@ fn breakpoint_during(caller: &Caller) -> Outcome {
     is_watched(caller, at)
 }
 
+fn breakpoint_of_thread(caller: &Caller) -> Outcome {
+    let own = page();
+    for round in 0..3 {
+        // Where the handler writes: an exception of the worker's fails the case.
+        watch(caller.small.thread, own)?;
+        // SAFETY: the page is the case's.
+        unsafe { poke(own, round) };
+        caller.ask(small_nothing, 0, 0)?;
+        // SAFETY: as above.
+        unsafe { poke(own, round) };
+        caller.ask(small_nothing, 0, 0)?;
+    }
+    Ok(())
+}
+
 fn fpu_kept(caller: &Caller) -> Outcome {
     let other = Caller::new(SMALL_NONE)?;
     caller.ask(small_set_xmm3, 0x1111, 0)?;
@@ -629,6 +700,30 @@ fn promoted() -> Outcome {
         same!("by gs, back", caller.by_gs(None)?, VALUES[0] as u64);
         same!("its reach", caller.small.reach_now()?, USUAL);
     }
+    check()
+}
+
+/// Its handler has other tables; and the host dies during a call.
+fn window_of_another() -> Outcome {
+    let (host, number) = home()?;
+    let (first, second) = (Caller::hosted(USUAL, host)?, Caller::hosted(WINDOW + SIZE | LOG2, host)?);
+    let large = Caller::new(SMALL_NONE)?;
+    set_word(second.small.block + BASES[0] - BLOCKS, 77);
+    set_word(large.small.block + BASES[0] - BLOCKS, 88);
+    let all = [(&first, VALUES[0] as u64), (&second, 77), (&large, 88)];
+    for (caller, value) in all {
+        same!("by gs", caller.by_gs(Some(TLS_SELECTOR))?, value);
+    }
+    for round in 0..3 * ROUNDS as usize {
+        let (caller, value) = all[round % all.len()];
+        same!("by gs again", caller.by_gs(None)?, value);
+        same!("the base", caller.regs().gs_base, BASES[0]);
+    }
+    have_done(&first, Deed::DeleteTask(number))?;
+    for (caller, value) in all {
+        same!("by gs, without the host", caller.by_gs(None)?, value);
+    }
+    same!("promoted", first.small.reach_now()? & !SMALL_PROMOTED, SMALL_NONE);
     check()
 }
 
