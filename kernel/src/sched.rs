@@ -125,9 +125,8 @@ pub fn hand_over(thread: Ref<Thread>) {
         lock::write_back(home);
     }
     unready(thread);
-    let deadline = deadline_of(thread);
     let time = if thread.deadline.is_armed() { thread.deadline.time() } else { TIME_NEVER };
-    home.deadlines.remove(deadline);
+    disarm(thread);
     thread.cpu.set(thread.target.get());
     thread.unset(Flags::MIGRATING);
     arm(thread, time);

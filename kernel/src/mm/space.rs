@@ -120,9 +120,9 @@ impl Leaf {
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: POOL.word(table, slot).get() }
     }
 
-    /// Top table of its space.
+    /// Top table of its space, as in `Task::space`.
     fn root(&self) -> PhysAddr {
-        root_of(self.table)
+        POOL.page(self.table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
     }
 
     /// The leaf as it stays until the locks are given back: no other processor uses the space, and
@@ -145,11 +145,6 @@ impl Leaf {
         }
         old
     }
-}
-
-/// Top table of the space that a table is part of, as in `Task::space`.
-fn root_of(table: PoolPage) -> PhysAddr {
-    POOL.page(table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
 }
 
 /// The group of a node, and its place there.
