@@ -308,7 +308,6 @@ pub enum Error {
 
 impl Error {
     /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
-    #[inline]
     pub fn when(self, condition: bool) -> Result<(), Error> {
         (!condition).then_some(()).ok_or(self)
     }

@@ -66,7 +66,9 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let mut users = loader.ram;
     take(&mut users, forbidden.iter());
     let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
-    start_tasks(&loader);
+    let sigma0 = start_task(TaskNumber::SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(&loader, "sigma0", SIGMA0_IMAGE));
+    let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(&loader, "root", ROOT_IMAGE));
+    assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
     smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX as u32) as usize);
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
@@ -190,13 +192,6 @@ fn fill_modules(info: &mut Info, loader: &Information) {
         let text = place(module.text);
         entry.copy_from_slice(&[module.range.start, module.range.end, text]);
     }
-}
-
-/// Loads sigma0 and the root task to their places and makes them ready.
-fn start_tasks(loader: &Information) {
-    let sigma0 = start_task(TaskNumber::SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
-    let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
-    assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
 }
 
 /// Loads the module of this name to `place`; its first instruction.

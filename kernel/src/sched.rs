@@ -280,9 +280,7 @@ fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
 
 /// Takes the first thread of the highest priority out of the queue.
 fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
-    let thread = cpu.queue.pop()?;
-    thread.unset(Flags::QUEUED);
-    Some(thread)
+    cpu.queue.pop().inspect(|thread| thread.unset(Flags::QUEUED))
 }
 
 /// Starts a time slice for the thread that runs next, if it must be limited: another thread of the

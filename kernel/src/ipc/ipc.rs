@@ -396,6 +396,7 @@ const FRAME_END: usize = REGISTER_WORDS as usize + FRAME_WORDS;
 /// Sends the kernel-generated message in `sender.message` (fault.rs) to `receiver`; the sender
 /// blocks until the reply. There is no timeout.
 pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
+    sender.partner.set(receiver.id);
     if accepts(receiver, sender.id) {
         stop_waiting(receiver);
         deliver_kernel_message(sender, receiver);
@@ -403,20 +404,18 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     } else {
         sender.change_state(State::Sending);
         sender.set(Flags::KERNEL_MESSAGE);
-        sender.partner.set(receiver.id);
         receiver.maybe_pending.set(true);
         receiver.senders.push_back(sender);
     }
 }
 
 /// Writes the kernel-generated message to the receiver's registers. The sender is then Faulted, or
-/// Preempted, and blocked on the receiver. The caller makes the receiver ready.
+/// Preempted, and blocked on the receiver, its partner. The caller makes the receiver ready.
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let preempted = sender.message.get().tag.kind() == KIND_PREEMPTION;
     write_kernel_message(sender, receiver);
     sender.unset(Flags::KERNEL_MESSAGE);
     sender.change_state(if preempted { State::Preempted } else { State::Faulted });
-    sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
     receiver.lender.set(sender.as_ptr() as u64);
 }

@@ -165,7 +165,7 @@ pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage
 pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
     let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
     match content == TAG_ONE_ITEM && item.is_page() {
-        true => space::map_page(from, to, target, item),
+        true => space::map_small_pages::<false>(from, to, target, core::iter::once((target, item))) > 0,
         false => map_more(from, to, utcb, content),
     }
 }
