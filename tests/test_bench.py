@@ -67,9 +67,10 @@ def growth(packaged: ModuleType) -> ModuleType:
     return load("growth")
 
 
-def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
+def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1, warm_ups: int = 1) -> str:
     """The line of the guest program for a row."""
-    return json.dumps({"name": name, "iterations": iterations, "parts": parts, "idle_ticks": idle, "tsc": tsc})
+    counts = {"iterations": iterations, "warm_ups": warm_ups, "parts": parts, "idle_ticks": idle}
+    return json.dumps({"name": name, **counts, "tsc": tsc})
 
 
 def test_the_row_of_gcc_has_all_that_its_file_includes(run: ModuleType, tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def part(untagged: int, tagged: int) -> dict[str, Any]:
 
 def test_cycles_are_those_of_a_row_s_parts(run: ModuleType) -> None:
     """The first part of a row warms up; gcc has no such part."""
-    lines = [line("x", 10, [100, 100]), line(run.GCC_ROW, 1, [7])]
+    lines = [line("x", 10, [100, 100]), line(run.GCC_ROW, 1, [7], warm_ups=0)]
     x, gcc = run.with_cycles(lines, [part(999, 999), part(50, 40), part(60, 30), part(9, 8)])
     assert (x.name, x.cycles) == ("x", {"skylake": {"untagged": [5, 6], "tagged": [4, 3]}})
     assert (gcc.name, gcc.cycles) == (run.GCC_ROW, {"skylake": {"untagged": [9], "tagged": [8]}})
