@@ -45,6 +45,7 @@ MEASUREMENTS = (
     ("growth", "how operations grow with the size of their work"),
     ("packaged", "whole programs of Debian's"),
     ("tasks", "native tasks alone"),
+    ("small", "small address spaces, as the paper about them did"),
     ("ukl", "applications in ring 0"),
     ("placements", "the same programs in each place that they can have"),
     ("latency", "how long servers take to answer in each of these places"),

@@ -20,6 +20,7 @@ PAIRS_TEMPLATE = Path(__file__).parent / "pairs.conf"
 FIGURES_TEMPLATE = Path(__file__).parent / "figures.conf"
 LOAD_TEMPLATE = Path(__file__).parent / "load.conf"
 GROWTH_TEMPLATE = Path(__file__).parent / "growth.conf"
+SMALL_TEMPLATE = Path(__file__).parent / "small.conf"
 PAPER_TEMPLATE = Path(__file__).parent / "paper.conf"
 NAME = "boot.conf"
 

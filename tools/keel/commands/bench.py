@@ -3,8 +3,8 @@
 
 bench/run.py compares the two Linux, and native tasks, whose rows it gets from `./keel bench tasks`. bench/packaged.py compares
 the two with whole programs, bench/growth.py at several sizes of the work. bench/ukl.py compares the rings,
-bench/placements.py all places of a program, bench/latency.py how long servers take to answer in them. The figures of
-`./keel bench kernel` are in figures.py.
+bench/placements.py all places of a program, bench/latency.py how long servers take to answer in them. bench/small.py repeats
+the experiments of a paper about small address spaces. The figures of `./keel bench kernel` are in figures.py.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from ..arguments import Parser
 from ..boot import UKL_PARAMETERS
 from ..config import Settings
 from ..errors import KeelError, Status
+from ..placement import UNSAFE
 
 PLOT = "--plot"
 KERNEL = "kernel"
@@ -45,6 +46,7 @@ LATENCY = "latency"
 GROWTH = "growth"
 LINES = "lines"
 SHARE = "share"
+SMALL = "small"
 CYCLES = "--cycles"
 HELP = {"-h", "--help"}
 # The machine with published costs of mode changes that is nearest to the paper's, a Xeon of 2012.
@@ -69,7 +71,7 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     if arguments[:1] in ([UKL], [PLACEMENTS], [LATENCY]):
         told = _for_ukl(settings, arguments[1:], on_keel=arguments[0] == PLACEMENTS)
         program, arguments = program.with_name(f"{arguments[0]}.py"), [*told, *arguments[1:]]
-    if arguments[:1] in ([LINES], [PACKAGED], [GROWTH], [SHARE]):
+    if arguments[:1] in ([LINES], [PACKAGED], [GROWTH], [SHARE], [SMALL]):
         program, arguments = program.with_name(f"{arguments[0]}.py"), arguments[1:]
     return process.run_shown([sys.executable, str(program), *arguments], cwd=settings.repository)
 
@@ -114,14 +116,19 @@ def _kernel(settings: Settings, arguments: list[str]) -> int:
 
 
 def _tasks(settings: Settings, arguments: list[str]) -> int:
-    """Print a line for each row of user/bench's `args paper`, or of `args growth`."""
+    """Print a line for each row of user/bench's `args paper`, or of `args growth` or `args small`."""
     parser = Parser(prog="keel bench tasks", description="Channels and faults between native tasks, as lines.")
     parser.add_argument("row", nargs="*", metavar="ROW", help="what to measure; everything without a name")
     parser.add_argument("--machine", metavar="NAME,...", help="also the cycles of these models")
     parser.add_argument("--parts", type=Path, metavar="FILE", help="where what each part took goes, as JSON")
     parser.add_argument("--profile", action="store_true", help="instead of lines, where the instructions of the last part went")
     parser.add_argument("--growth", action="store_true", help="what grows with the number of objects: each ROW is ROW/SIZE")
+    parser.add_argument(
+        "--small", action="store_true", help="round trips of 32-bit code in windows and without: as with --growth"
+    )
     options = parser.parse(arguments)
+    if options.growth and options.small:
+        raise KeelError("--growth and --small are different measurements", "give one of them", Status.USAGE)
     machines = timing.choose(options.machine) if options.machine else []
     if machines and not options.parts or options.parts and options.profile:
         raise KeelError("--machine needs --parts, and --profile is without it", "", Status.USAGE)
@@ -136,9 +143,14 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
 
 def _watch_tasks(settings: Settings, options: argparse.Namespace, watch: watched.Watch | None) -> int:
     """Run the measurement, and print the requested output."""
+    template = bootconf.PAPER_TEMPLATE
+    if options.growth or options.small:
+        template = bootconf.GROWTH_TEMPLATE if options.growth else bootconf.SMALL_TEMPLATE
     choices = boot.Choices(
-        boot_template=bootconf.GROWTH_TEMPLATE if options.growth else bootconf.PAPER_TEMPLATE,
+        boot_template=template,
         icount=True,
+        # QEMU knows no limits of segments; what windows take is the same.
+        kernel_line=UNSAFE if options.small else "",
         arguments=" ".join(options.row),
         emulator_arguments=watch.arguments if watch else (),
     )

@@ -218,9 +218,17 @@ def test_an_unknown_machine_is_refused() -> None:
 
 
 def test_a_report_is_read() -> None:
-    lines = ["part 10 20 15 30 30", "misses 1 2 0 0 3 2 0 0", "part 7 8 8 9 9", "block 0xffffffff80100008 3 5 4 6 6", "block 0x400000 2 3 2 1 1"]
+    lines = [
+        "part 10 20 15 30 30",
+        "misses 1 2 0 0 3 2 0 0",
+        "part 7 8 8 9 9",
+        "block 0xffffffff80100008 3 5 4 6 6",
+        "block 0x400000 2 3 2 1 1",
+    ]
     report = read_report(lines, ["a", "b"])
-    misses = {name: dict(zip(VARIANTS, [dict(zip(KINDS, [first, 2])), {"code": 0, "data": 0}])) for name, first in [("a", 1), ("b", 3)]}
+    misses = {
+        name: dict(zip(VARIANTS, [dict(zip(KINDS, [first, 2])), {"code": 0, "data": 0}])) for name, first in [("a", 1), ("b", 3)]
+    }
     assert report.parts == [
         Part(10, {"a": dict(zip(VARIANTS, [20, 15])), "b": dict(zip(VARIANTS, [30, 30]))}, misses),
         Part(7, {"a": dict(zip(VARIANTS, [8, 8])), "b": dict(zip(VARIANTS, [9, 9]))}),
@@ -242,12 +250,14 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         "EXPORT int loads(const uint8_t *code, size_t count) { bytes = code; size = count; return is_segment_load(NULL); }\n"
     )
     sources, marks = plugins.SOURCES, REPOSITORY / "guest"
-    command = ["cc", "-shared", "-fPIC", "-DPLUGIN_API=1", f"-I{sources}", f"-I{marks}", "-o", place / "decoder.so"]
+    command = ["cc", "-shared", "-fPIC", "-DPLUGIN_API=1", f"-I{sources}", f"-I{marks}", "-o", str(place / "decoder.so")]
     subprocess.run([*command, place / "decoder.c"], check=True)
     return ctypes.CDLL(str(place / "decoder.so"), mode=os.RTLD_LAZY)
 
 
-@pytest.mark.parametrize("code", ["8ed8", "418ed8", "668ed8", "8e2424", "07", "17", "1f", "0fa1", "480fa9", "0fb20424", "660fb50424"])
+@pytest.mark.parametrize(
+    "code", ["8ed8", "418ed8", "668ed8", "8e2424", "07", "17", "1f", "0fa1", "480fa9", "0fb20424", "660fb50424"]
+)
 def test_a_load_of_a_segment_register_is_known(decoder: ctypes.CDLL, code: str) -> None:
     assert decoder.loads(bytes.fromhex(code), len(code) // 2)
 
@@ -259,7 +269,15 @@ def test_other_instructions_are_none(decoder: ctypes.CDLL, code: str) -> None:
 
 @pytest.mark.parametrize(
     ("code", "change"),
-    [("0f05", SYSCALL), ("0f34", SYSCALL), ("480f07", SYSRET), ("0f07", SYSRET), ("0f35", SYSRET), ("cd80", INTERRUPT), ("cc", 0)],
+    [
+        ("0f05", SYSCALL),
+        ("0f34", SYSCALL),
+        ("480f07", SYSRET),
+        ("0f07", SYSRET),
+        ("0f35", SYSRET),
+        ("cd80", INTERRUPT),
+        ("cc", 0),
+    ],
 )
 def test_a_change_of_mode_is_known(decoder: ctypes.CDLL, code: str, change: int) -> None:
     assert decoder.changes_to(bytes.fromhex(code), len(code) // 2) == change

@@ -2,7 +2,7 @@
 //! The cost of the µ-kernel's mechanisms in instructions. This native task prints a line for each
 //! figure and shuts the machine down. With `args load` it puts the kernel under load instead, with
 //! `args paper` it repeats two tables of a paper, and with `args growth` it measures with a growing
-//! number of objects. The measurements need the deterministic clock (QEMU's `-icount
+//! number of objects; `args small` has a figure about small address spaces. The measurements need the deterministic clock (QEMU's `-icount
 //! shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the
 //! processor is not idle. A watcher of the lowest priority detects idling.
 
@@ -16,6 +16,7 @@ mod paper;
 mod partner;
 mod rows;
 mod sample;
+mod small;
 
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, Message};
@@ -38,6 +39,7 @@ extern "C" fn main(argument: u64) -> ! {
     let measured = partner::prepare(record).and_then(|()| match line.split_whitespace().next() {
         Some("load") => load::run(record),
         Some("growth") => watched(|| growth::measure(line, record)),
+        Some("small") => watched(|| small::measure(line, record)),
         Some("paper") => watched(|| paper::measure(line, record)),
         _ => watched(measure),
     });

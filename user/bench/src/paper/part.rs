@@ -6,9 +6,10 @@ use crate::clock::reading;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The displacements of `nopl displacement(%rax)`, as guest/mark.h has them.
-const MARK_PART_BEGINS: u32 = 0x6c65_654d;
-const MARK_PART_ENDS: u32 = 0x6c65_654e;
+/// Displacement of `nopl displacement(%rax)`, as guest/mark.h has it, where a part begins.
+pub const MARK_PART_BEGINS: u32 = 0x6c65_654d;
+/// The same where it ends.
+pub const MARK_PART_ENDS: u32 = 0x6c65_654e;
 
 /// `nopl displacement(%rax)` with a 32-bit displacement, which an assembler would shorten.
 macro_rules! mark {

@@ -17,7 +17,7 @@ use keel_l4::Id;
 /// Rounds of the client.
 const ROUNDS: usize = WARM_UP + SAMPLES;
 /// Windows of 32 MB, in which this image has its own addresses.
-const WINDOWS: [u64; 2] = [0x8000_0000 | 25, 0x8200_0000 | 25];
+pub const WINDOWS: [u64; 2] = [0x8000_0000 | 25, 0x8200_0000 | 25];
 /// Instructions between the two readings besides the call: the store of the first one, two of the
 /// call number and the tag, and the second reading.
 const OWN: u32 = 4;
@@ -81,8 +81,8 @@ pub fn measure() -> Result<(), Failure> {
 }
 
 fn round_trip(name: &str, reaches: [u64; 2]) -> Result<(), Failure> {
-    let server = start(0, &raw const small_echo, reaches[0], 0)?;
-    let client = start(1, &raw const small_client, reaches[1], server.0)?;
+    let server = start(0, &raw const small_echo as u64, reaches[0], image_pager(), 0)?;
+    let client = start(1, &raw const small_client as u64, reaches[1], image_pager(), server.0)?;
     send(client, Message::label(0), Timeout::Never)?;
     wait(Timeout::Never)?;
     let mut round = 0;
@@ -90,14 +90,18 @@ fn round_trip(name: &str, reaches: [u64; 2]) -> Result<(), Failure> {
         round += 1;
         Ok(TAKEN[round - 1].load(Ordering::Relaxed) - OWN)
     })?;
+    end_both()
+}
+
+/// Deletes the two tasks that were started.
+pub fn end_both() -> Result<(), Failure> {
     (0..2).try_for_each(|number| task::delete(task_number() + number, own_task()))
 }
 
-/// A task with one thread, whose first argument is in esi:edi.
-fn start(number: u32, code: *const u8, reach: u64, argument: u64) -> Result<Id, Failure> {
+/// A task, the first (0) or the second (1), with one thread, whose first argument is in esi:edi.
+pub fn start(number: u32, ip: u64, reach: u64, pager: Id, argument: u64) -> Result<Id, Failure> {
     let task = task::create_empty(&NewTask { number: task_number() + number, upper_half: false, ..plan() })?;
-    let pager = image_pager();
-    let new = NewThread { task, number: 0, ip: code as u64, sp: 0, pager, handler: pager, argument };
+    let new = NewThread { task, number: 0, ip, sp: 0, pager, handler: pager, argument };
     let thread = new.create()?;
     thread::set_reach(thread, reach, Id::NIL)?;
     act(thread, EX_START)

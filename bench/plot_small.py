@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Draws the ping-pong of bench/small.py as figure 4 of its paper: cycles of a round trip, a panel for each working set.
+
+  bench/plot_small.py small.json     writes small-spaces.svg and small-spaces.png beside it
+
+`./keel bench small --plot small.json` runs it with Debian's Python, whose matplotlib it needs.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import plot
+import run
+import small_pingpong
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from small_pingpong import LARGE, SMALL, TAGGED, UNTAGGED, Trip
+
+NAME = "small-spaces"
+# The paper's.
+MACHINE = "pentium4-1400"
+PANELS = {"nops": "trace cache: NOPs", "code": "ITLB: pages with a jump", "data": "DTLB: pages with a read"}
+# Place and variant to the label and the line.
+CURVES = {
+    (LARGE, UNTAGGED): ("large spaces", "-"),
+    (LARGE, TAGGED): ("large spaces, tagged TLB", ":"),
+    (SMALL, UNTAGGED): ("small spaces", "--"),
+}
+WIDTH_INCHES, HEIGHT_INCHES = 10.0, 3.6
+
+
+def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
+    """The curves of one working set."""
+    for number, ((place, variant), (label, line)) in enumerate(CURVES.items()):
+        cycles = [places[place].cycles[MACHINE][variant] for places in sizes.values()]
+        axes.plot(list(sizes), cycles, line, marker=".", color=f"C{number}", label=label)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, linewidth=0.3)
+
+
+def draw_file(path: Path) -> None:
+    """All panels of a file of results, beside it."""
+    found = small_pingpong.from_kept(json.loads(path.read_text()).get(small_pingpong.NAME, {}))
+    if not set(PANELS) <= set(found):
+        raise run.BenchError(f"{path} has no {small_pingpong.NAME}")
+    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
+    for axes, (row, title) in zip(panels, PANELS.items(), strict=True):
+        draw_panel(axes, found[row])
+        axes.set_title(title, fontsize="medium")
+    panels[0].set_ylabel(f"cycles of a round trip, model {MACHINE}", fontsize="small")
+    panels[0].legend(fontsize="small")
+    plot.save(figure, [path.parent / f"{NAME}.{suffix}" for suffix in plot.FORMATS])
+
+
+if __name__ == "__main__":
+    sys.exit(plot.main(draw_file))
