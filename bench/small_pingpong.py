@@ -47,11 +47,11 @@ def words() -> list[str]:
 
 
 def trips(lines: list[str], parts: list[Any]) -> Rows:
-    """The round trips in the lines of the measuring program, each of which has a part of the model's."""
-    if len(lines) != len(parts):
-        raise run.BenchError(f"the model saw {len(parts)} parts of {len(lines)}")
+    """The round trips in the lines of the measuring program: each has two parts of the model's, of which the first warms up."""
+    if 2 * len(lines) != len(parts):
+        raise run.BenchError(f"the model saw {len(parts)} parts of {2 * len(lines)}")
     found: Rows = {}
-    for line, part in zip(lines, parts, strict=True):
+    for line, part in zip(lines, parts[1::2], strict=True):
         told = json.loads(line)
         if told["idle_ticks"]:
             raise run.BenchError(f"{told['name']}: the processor idled while it was measured")
@@ -107,11 +107,15 @@ def measure(output: Path) -> tuple[list[tuple[str, list[list[str]]]], Any]:
             tables.append(
                 (f"Modelled cycles of a round trip by the {what} {WHERE[where]}, {machine}", table(sizes, machine, what))
             )
-    kept = {
+    return tables, as_kept(found)
+
+
+def as_kept(found: Rows) -> dict[str, Any]:
+    """What of it is kept as JSON."""
+    return {
         row: {size: {place: asdict(trip) for place, trip in places.items()} for size, places in sizes.items()}
         for row, sizes in found.items()
     }
-    return tables, kept
 
 
 def from_kept(kept: Any) -> Rows:

@@ -67,6 +67,20 @@ def growth(packaged: ModuleType) -> ModuleType:
     return load("growth")
 
 
+@pytest.fixture(scope="module")
+def pingpong(run: ModuleType) -> ModuleType:
+    """bench/small_pingpong.py, which uses the other."""
+    assert run.__name__ == "run"
+    return load("small_pingpong")
+
+
+@pytest.fixture(scope="module")
+def small(pingpong: ModuleType) -> ModuleType:
+    """bench/small.py, which uses the others."""
+    assert pingpong.__name__ == "small_pingpong"
+    return load("small")
+
+
 def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1, warm_ups: int = 1) -> str:
     """The line of the guest program for a row."""
     counts = {"iterations": iterations, "warm_ups": warm_ups, "parts": parts, "idle_ticks": idle}
@@ -398,6 +412,89 @@ def test_what_was_counted_stays(packaged: ModuleType, tmp_path: Path, monkeypatc
     assert len(started) == 1
     assert not packaged.Kept(file, {**about, "commit": "b"}, resume=True).results
     assert not packaged.Kept(file, about, resume=False).results
+
+
+def round_trips(pingpong: ModuleType) -> tuple[list[str], list[dict[str, Any]]]:
+    """The lines of one size of each of the client's rows, in both places, and their parts."""
+    lines: list[str] = []
+    parts: list[dict[str, Any]] = []
+    for row in pingpong.ABOUT:
+        for place, untagged in ((pingpong.LARGE, 500), (pingpong.SMALL, 200)):
+            lines.append(line(f"{place}-{row}/16", 10, [1000]))
+            cycles = {"untagged": untagged, "tagged": 150}
+            misses = {"untagged": {"code": untagged, "data": 0}, "tagged": {"code": 0, "data": 0}}
+            by_machine = {"cycles": cycles, "misses": misses}
+            parts += [{}, {what: dict.fromkeys(pingpong.MACHINES, numbers) for what, numbers in by_machine.items()}]
+    return lines, parts
+
+
+def test_a_round_trip_in_small_spaces_is_compared(run: ModuleType, pingpong: ModuleType) -> None:
+    """One round trip's figures; with tags a large one is compared with the same small one. What is kept is read again."""
+    lines, parts = round_trips(pingpong)
+    found = pingpong.trips(lines, parts)
+    assert pingpong.table(found["data"], "skylake", "data pages")[1] == (
+        ["16", "50", "15", "20", "2.50", "1.00", "50.0", "20.0", "0.0", "0.0"]
+    )
+    assert pingpong.instructions(found)[1] == ["data", "16", "100", "100"]
+    assert pingpong.from_kept(json.loads(json.dumps(pingpong.as_kept(found)))) == found
+    with pytest.raises(run.BenchError, match="saw 11 parts of 12"):
+        pingpong.trips(lines, parts[1:])
+    with pytest.raises(run.BenchError, match="small-data/0: the processor idled"):
+        pingpong.trips([line("small-data/0", 10, [1], idle=1)], parts[:2])
+
+
+def test_experiments_of_small_spaces_are_known_and_kept(
+    run: ModuleType, small: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An experiment that is not measured again keeps its figures; an unknown one is refused before anything long starts."""
+    monkeypatch.setattr(small, "EXPERIMENTS", {"one": ("the first", lambda _: ([("Title", [["a"], ["b"]])], {"row": 1}))})
+    (tmp_path / "small.json").write_text('{"other": 2}')
+    assert small.main(["one", "--output", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "small.json").read_text()) == {"other": 2, "one": {"row": 1}}
+    assert capsys.readouterr().out.startswith("Title\n\n| a |")
+    with pytest.raises(SystemExit):
+        small.main(["doom"])
+    assert "there is no experiment doom: choose from one" in capsys.readouterr().err
+    (tmp_path / "small.json").write_text("no JSON")
+    assert small.main(["one", "--output", str(tmp_path)]) == 1
+    assert "holds no results" in capsys.readouterr().err
+
+
+def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:
+    """As SVG and PNG, a panel for each working set. Results without the ping-pong are refused."""
+    kept = tmp_path / "small.json"
+
+    def draw() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(REPOSITORY / "keel"), "bench", "small", "--plot", str(kept)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    kept.write_text(json.dumps({pingpong.NAME: pingpong.as_kept(pingpong.trips(*round_trips(pingpong)))}))
+    assert draw().returncode == 0
+    drawn = (tmp_path / "small-spaces.svg").read_text()
+    assert all(f">{name}<" in drawn for name in ("large spaces", "small spaces", "trace cache: NOPs"))
+    assert (tmp_path / "small-spaces.png").stat().st_size
+    kept.write_text("{}")
+    refused = draw()
+    assert refused.returncode == 1 and "has no ping-pong" in refused.stderr
+
+
+def test_native_tasks_in_windows_change_no_space(run: ModuleType, tmp_path: Path) -> None:
+    """Between small spaces a TLB with tags changes nothing; between large ones each round trip writes CR3 twice, and loses the
+    client's data pages. Sizes that have no room are refused."""
+    report, machine = tmp_path / "parts", "pentium4-1400"
+    options = ["bench", "tasks", "--small", "--machine", machine, "--parts", str(report)]
+    lines = run.run_keel([*options, "data/16", "both-code/2"], "small", b"").splitlines()
+    parts = {json.loads(text)["name"]: part for text, part in zip(lines, json.loads(report.read_text())[1::2], strict=True)}
+    rounds = json.loads(lines[0])["iterations"]
+    for row in ("data/16", "both-code/2"):
+        small, large = (parts[f"{place}-{row}"]["cycles"][machine] for place in ("small", "large"))
+        assert small["untagged"] == small["tagged"]
+        assert large["untagged"] - large["tagged"] >= rounds * 2 * (480 - 100)
+    misses = {place: parts[f"{place}-data/16"]["misses"][machine] for place in ("small", "large")}
+    assert misses["large"]["untagged"]["data"] >= 16 * rounds
+    assert misses["small"]["untagged"]["data"] == misses["large"]["tagged"]["data"] == 0
+    with pytest.raises(run.BenchError):
+        run.run_keel(["bench", "tasks", "--small", "data/129"], "small", b"")
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,7 @@ def _tasks(settings: Settings, arguments: list[str]) -> int:
     parser.add_argument(
         "--small", action="store_true", help="round trips of 32-bit code in windows and without: as with --growth"
     )
+    parser.add_argument("--line", default="", metavar="WORDS", help="more words for the µ-kernel's command line")
     options = parser.parse(arguments)
     if options.growth and options.small:
         raise KeelError("--growth and --small are different measurements", "give one of them", Status.USAGE)
@@ -150,7 +151,7 @@ def _watch_tasks(settings: Settings, options: argparse.Namespace, watch: watched
         boot_template=template,
         icount=True,
         # QEMU knows no limits of segments; what windows take is the same.
-        kernel_line=UNSAFE if options.small else "",
+        kernel_line=" ".join(filter(None, (UNSAFE if options.small else "", options.line))),
         arguments=" ".join(options.row),
         emulator_arguments=watch.arguments if watch else (),
     )

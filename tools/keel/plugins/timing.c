@@ -4,18 +4,18 @@
  * between two marks (guest/mark.h), and writes the cycles that they make of it, by part and by
  * block of code.
  *
- * A change of mode is seen by its instruction, or, for exceptions and devices' interrupts, by a block of
- * the kernel after one of a program that ended neither with SYSCALL nor with a jump there, by
- * which programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has
+ * A change of mode is seen by its instruction, or, for exceptions and devices' interrupts, by a
+ * block of the kernel after one of a program that ended neither with SYSCALL nor with a jump there,
+ * by which programs in ring 0 enter the kernel without a change: one by r11, as ukl/libc/call.s has
  * it, or by a word in memory to where SYSCALL enters. A block that an exception leaves in its
  * middle counts as a whole. One processor only. Not seen: the page tables' own place in the
- * caches, which page INVLPG names, the number in CR3, and loads of segment registers by LDS and LES,
- * whose first byte is a prefix in 64-bit code, and of CS by far jumps.
+ * caches, which page INVLPG names, the number in CR3, and loads of segment registers by LDS and
+ * LES, whose first byte is a prefix in 64-bit code, and of CS by far jumps.
  *
- *   output=FILE   where the report goes: lines `part INSTRUCTIONS CYCLES...` and `misses CODE DATA...`
- *                 for each part, and `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the
- *                 last one; two numbers of cycles, and two times two of misses, for each machine
- *                 (model.h, VARIANTS)
+ *   output=FILE   where the report goes: lines `part INSTRUCTIONS CYCLES...` and
+ *                 `misses CODE DATA...` for each part, and `block ADDRESS INSTRUCTIONS CYCLES...`
+ *                 for each block of the last one; two numbers of cycles, and two times two of
+ *                 misses, for each machine (model.h, VARIANTS)
  *   model=FILE    lines `machine NAME`, each followed by lines `PARAMETER NUMBER`
  *   part=on       the marks of a program that measures itself
  */

@@ -89,7 +89,7 @@ def test_wrong_arguments_end_with_one_line_and_the_usage_status(
         (["help", "run"], ["--exec CMD", "-- CMD"]),
         (["help", "ukl", "build"], ["--linked"]),
         (["bench", "kernel", "--help"], ["keel bench kernel", "--output"]),
-        (["help", "bench", "tasks"], ["keel bench tasks", "--growth"]),
+        (["help", "bench", "tasks"], ["keel bench tasks", "--growth", "--small", "--line"]),
         (["test", "--help"], [*SUITES, *PARTS, "hour"]),
     ],
 )

@@ -2,9 +2,10 @@
 //! The cost of the µ-kernel's mechanisms in instructions. This native task prints a line for each
 //! figure and shuts the machine down. With `args load` it puts the kernel under load instead, with
 //! `args paper` it repeats two tables of a paper, and with `args growth` it measures with a growing
-//! number of objects; `args small` has a figure about small address spaces. The measurements need the deterministic clock (QEMU's `-icount
-//! shift=0,sleep=off`), where the time-stamp counter counts executed instructions as long as the
-//! processor is not idle. A watcher of the lowest priority detects idling.
+//! number of objects; `args small` has a figure about small address spaces. The measurements need
+//! the deterministic clock (QEMU's `-icount shift=0,sleep=off`), where the time-stamp counter
+//! counts executed instructions as long as the processor is not idle. A watcher of the lowest
+//! priority detects idling.
 
 #![no_std]
 #![no_main]

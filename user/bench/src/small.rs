@@ -5,14 +5,15 @@
 //! of the trace cache before each message. Each row is measured twice: the tasks are in windows of
 //! this task's tables (`small-`), and in spaces of their own (`large-`).
 //!
-//! Its section 4.1: a read of 4 bytes every 4,160 bytes; relative jumps, each of 5 bytes and as far;
-//! and NOPs. The server only answers; in the rows `both-` it does the same as the client, in memory
-//! of its own. The two programs are linked one after the other, so to say: each has its own frames,
-//! and the server's addresses are where the client's end, an odd number of pages further, so that
-//! equal places of the two are in different sets of a TLB.
+//! The work is that of its section 4.1: reads of 4 bytes, 4,160 bytes from each other; jumps of 5
+//! bytes, as far from each other; and NOPs. With that distance, which is no number of pages, lines
+//! spread over all sets of the caches. The server only answers; in the rows `both-` it does the
+//! same as the client. Each of the two has frames of its own. The server's addresses begin where
+//! the client's end, an odd number of pages further, so that the same place of both is in different
+//! sets of a TLB.
 
 use crate::paper::part::{MARK_PART_BEGINS, MARK_PART_ENDS};
-use crate::partner::{first_byte, large_memory, Partner, Space, CALL, REPLY_AND_WAIT, WAIT};
+use crate::partner::{first_byte, large_memory, Partner, Space, CALL, LARGE_LOG2, REPLY_AND_WAIT, WAIT};
 use crate::rows::small::{end_both, start, WINDOWS};
 use crate::sample::{idled_between, spoil};
 use core::arch::global_asm;
@@ -26,7 +27,7 @@ use keel_l4::pager::{Fault, Pager};
 use keel_l4::protocol::boot::Start;
 use keel_l4::{println, Error, Id};
 
-/// Rounds that count, as in the paper, and those before them.
+/// Rounds that count, as in the paper, and those of the part before them.
 const ROUNDS: u64 = 100;
 const WARM_UP: u64 = 16;
 /// Bytes from one access or jump to the next.
@@ -41,7 +42,7 @@ const NOPS: u64 = PAGE_SIZE;
 const JUMPS: u64 = (NOPS + MOST_NOPS + JUMP as u64).next_multiple_of(PAGE_SIZE);
 const DATA: u64 = (JUMPS + MOST_CODE * STRIDE).next_multiple_of(PAGE_SIZE);
 /// Bytes of a task's memory: an odd number of pages.
-const MEMORY: u64 = (((DATA + MOST_DATA * STRIDE) / PAGE_SIZE) | 1) * PAGE_SIZE + 2 * PAGE_SIZE;
+const MEMORY: u64 = ((DATA + MOST_DATA * STRIDE).div_ceil(PAGE_SIZE) | 1) * PAGE_SIZE;
 /// Where the tasks have it: the client's, and the server's after it.
 const BASE: u64 = 4 << 20;
 /// Bytes of a jump with a displacement of 32 bits.
@@ -56,8 +57,9 @@ global_asm!(
     ".code32",
     // Both are copied; what they do besides IPC comes after them, and jumps to what follows it.
     // Gets the server's id in two words and the number of rounds, and answers with the instructions
-    // of the last ones. While it calls the server, its creator's id is in edx:ecx, which are words
-    // that come back, and the first reading in esp.
+    // of the last ones; those before are a part, too, so that a model's caches are filled. While it
+    // calls the server, its creator's id is in edx:ecx, which are words that come back, and the
+    // first reading in esp.
     ".p2align 6",
     ".global figure_client",
     "figure_client:",
@@ -68,8 +70,12 @@ global_asm!(
     "2: int 0x80",
     "xchg esi, edx",
     "xchg edi, ecx",
+    ".byte 0x0f, 0x1f, 0x80",
+    ".long {begins}",
     "3: cmp ebp, {rounds}",
     "jne figure_client_work",
+    ".byte 0x0f, 0x1f, 0x80",
+    ".long {ends}",
     ".byte 0x0f, 0x1f, 0x80",
     ".long {begins}",
     "mov ebx, edx",
@@ -234,7 +240,7 @@ fn parse(word: &str) -> Option<[Work; 2]> {
 
 /// Measures the rows and sizes in `line` after the word `small`.
 pub fn measure(line: &str, record: &Start) -> Result<(), Failure> {
-    const { assert!(2 * MEMORY <= 1 << crate::partner::LARGE_LOG2 && MEMORY / PAGE_SIZE % 2 == 1) };
+    const { assert!(2 * MEMORY <= 1 << LARGE_LOG2) };
     OWN.store(first_byte(large_memory(record)?), Relaxed);
     let pager = Partner::start(Space::Same, pager, 0)?.id;
     let mut wanted = line.split_whitespace().skip_while(|word| *word != "small").skip(1);
