@@ -318,10 +318,14 @@ def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
     return found
 
 
+def listed(program: Path) -> list[str]:
+    """The rows of a program that measures."""
+    return subprocess.run([program, "list"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+
+
 def known_rows(programs: Path) -> list[str]:
     """All rows."""
-    done = subprocess.run([programs / PROGRAM, "list"], stdout=subprocess.PIPE, check=True, text=True)
-    return [*done.stdout.split(), GCC_ROW, BOOT_ROW, *TASK_ROWS]
+    return [*listed(programs / PROGRAM), GCC_ROW, BOOT_ROW, *TASK_ROWS]
 
 
 def rows_of(system: str, rows: Sequence[str]) -> list[str]:

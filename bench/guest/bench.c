@@ -9,10 +9,9 @@
  *   bench command NAME REPEATS CMD [ARGUMENT...]   how long a whole program takes
  *
  * Each row prints {"name", "iterations", "warm_ups", "parts", "idle_ticks", "tsc": [one number for
- * each repetition]}. Warm-ups are the repetitions ahead of these, which a whole program has none of.
- * Parts are the pieces that a repetition marks for the emulator's profiler. Idle
- * ticks are Linux's clock ticks without work between the first and the last repetition; a row that
- * idled is not a measure.
+ * each repetition]}. Warm-ups are the repetitions ahead of these; a whole program has none. Parts
+ * are the pieces that a repetition marks for the emulator's profiler. Idle ticks are Linux's clock
+ * ticks without work between the first and the last repetition; a row that idled is not a measure.
  */
 #include <fcntl.h>
 #include <inttypes.h>
