@@ -130,7 +130,7 @@ def _add_packages(verb: Parser) -> None:
         metavar="NAMES",
         type=_names,
         default=(),
-        help="more Debian packages in the default root, separated by commas or spaces",
+        help="more Debian packages in the default root, separated by commas or spaces; NAME:i386 is unpacked into /i386",
     )
     verb.add_argument("--layer", metavar="NAME", help="a name for what --packages adds; without --packages, what has this name")
 
