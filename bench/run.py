@@ -230,9 +230,13 @@ def as_range(values: Sequence[float], form: str) -> str:
     return "-".join(dict.fromkeys(format(value, form) for value in (min(values), max(values))))
 
 
-def build_programs(output: Path) -> None:
-    """Build the static guest programs below the output directory, with a header from the build of Keel's Linux."""
-    subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={output.resolve()}"], check=True)
+def build_programs(output: Path, program: str = "") -> None:
+    """Build the static guest programs below the output directory, or one of them.
+
+    A header comes from the build of Keel's Linux.
+    """
+    place = output.resolve()
+    subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={place}", *([str(place / program)] if program else [])], check=True)
 
 
 def build_systems() -> None:
@@ -293,13 +297,13 @@ def parse_sample(line: str) -> Sample:
 
 
 def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
-    """The samples of these lines, with the cycles of their parts, which are in the same order. gcc's row has no warm-up part."""
+    """The samples of these lines, with the cycles of their parts, which are in the same order. Parts that warm up come first."""
     found: list[Sample] = []
     left = list(parts)
     for line in lines:
         sample, data = parse_sample(line), json.loads(line)
         each = data["parts"]
-        count = each * (len(data["tsc"]) + (sample.name != GCC_ROW))
+        count = each * (len(data["tsc"]) + data.get("warm_ups", 1))
         own, left = left[:count], left[count:]
         if len(own) < count:
             raise BenchError(f"{sample.name}: the model saw {len(own)} parts of {count}")
@@ -314,10 +318,14 @@ def with_cycles(lines: Sequence[str], parts: Sequence[Any]) -> list[Sample]:
     return found
 
 
+def listed(program: Path) -> list[str]:
+    """The rows of a program that measures."""
+    return subprocess.run([program, "list"], stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+
+
 def known_rows(programs: Path) -> list[str]:
     """All rows."""
-    done = subprocess.run([programs / PROGRAM, "list"], stdout=subprocess.PIPE, check=True, text=True)
-    return [*done.stdout.split(), GCC_ROW, BOOT_ROW, *TASK_ROWS]
+    return [*listed(programs / PROGRAM), GCC_ROW, BOOT_ROW, *TASK_ROWS]
 
 
 def rows_of(system: str, rows: Sequence[str]) -> list[str]:

@@ -75,15 +75,23 @@ def pingpong(run: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(pingpong: ModuleType) -> ModuleType:
-    """bench/small.py, which uses the others."""
+def small_programs(pingpong: ModuleType) -> ModuleType:
+    """bench/small_programs.py, which uses the others."""
     assert pingpong.__name__ == "small_pingpong"
+    return load("small_programs")
+
+
+@pytest.fixture(scope="module")
+def small(small_programs: ModuleType) -> ModuleType:
+    """bench/small.py, which uses the others."""
+    assert small_programs.__name__ == "small_programs"
     return load("small")
 
 
-def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1) -> str:
+def line(name: str, iterations: int, tsc: list[int], idle: int = 0, parts: int = 1, warm_ups: int = 1) -> str:
     """The line of the guest program for a row."""
-    return json.dumps({"name": name, "iterations": iterations, "parts": parts, "idle_ticks": idle, "tsc": tsc})
+    counts = {"iterations": iterations, "warm_ups": warm_ups, "parts": parts, "idle_ticks": idle}
+    return json.dumps({"name": name, **counts, "tsc": tsc})
 
 
 def test_the_row_of_gcc_has_all_that_its_file_includes(run: ModuleType, tmp_path: Path) -> None:
@@ -166,7 +174,7 @@ def part(untagged: int, tagged: int) -> dict[str, Any]:
 
 def test_cycles_are_those_of_a_row_s_parts(run: ModuleType) -> None:
     """The first part of a row warms up; gcc has no such part."""
-    lines = [line("x", 10, [100, 100]), line(run.GCC_ROW, 1, [7])]
+    lines = [line("x", 10, [100, 100]), line(run.GCC_ROW, 1, [7], warm_ups=0)]
     x, gcc = run.with_cycles(lines, [part(999, 999), part(50, 40), part(60, 30), part(9, 8)])
     assert (x.name, x.cycles) == ("x", {"skylake": {"untagged": [5, 6], "tagged": [4, 3]}})
     assert (gcc.name, gcc.cycles) == (run.GCC_ROW, {"skylake": {"untagged": [9], "tagged": [8]}})
@@ -457,6 +465,61 @@ def test_experiments_of_small_spaces_are_known_and_kept(
     (tmp_path / "small.json").write_text("no JSON")
     assert small.main(["one", "--output", str(tmp_path)]) == 1
     assert "holds no results" in capsys.readouterr().err
+
+
+def small_samples(run: ModuleType, small_programs: ModuleType, name: str, **cycles: tuple[int, int]) -> dict[str, Any]:
+    """Samples of an operation on each system, with the same cycles of each machine and as many misses."""
+    found: dict[str, Any] = {}
+    for system, (untagged, tagged) in cycles.items():
+        both = {"untagged": [untagged], "tagged": [tagged]}
+        kinds = [small_programs.kind_of(machine, kind) for machine in small_programs.MACHINES for kind in ("code", "data")]
+        found[system] = {name: run.Sample(name, [100.0], 0, dict.fromkeys([*small_programs.MACHINES, *kinds], both))}
+    return found
+
+
+def test_linuxs_programs_in_small_spaces_stand_beside_the_paper(run: ModuleType, small_programs: ModuleType) -> None:
+    """Only beside the cycles of the paper's machine. Tags are those of the large spaces."""
+    results = small_samples(run, small_programs, "getpid", native=(10, 10), large=(60, 40), small=(20, 20))
+    tables, kept = small_programs.found(results, "system call", {"getpid": ["1.74"]}, ["paper"])
+    by_title = dict(tables)
+    assert by_title["Instructions of a system call"][1] == ["getpid", "100", "100", "100", ""]
+    figures = ["getpid", "10", "60", "40", "20", "3.00", "2.00"]
+    assert by_title["Modelled cycles of a system call, pentium4-1400"][1] == [*figures, "1.74", *["10", "60", "20"] * 2]
+    assert by_title["Modelled cycles of a system call, skylake"][1] == [*figures, *["10", "60", "20"] * 2]
+    assert kept["small"]["getpid"]["modelled"]["skylake"]["tagged"] == [20]
+
+
+def test_misses_are_counted_as_cycles_are(
+    run: ModuleType, small_programs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each operation. Only small programs are asked whether they have a window, and get packages of i386."""
+    variants = {"untagged": {"code": 30, "data": 50}, "tagged": {"code": 0, "data": 10}}
+    one = {"instructions": 100, "cycles": {"skylake": {"untagged": 70, "tagged": 60}}, "misses": {"skylake": variants}}
+    asked: list[Any] = []
+
+    def run_keel(words: list[str], system: str, stdin: bytes) -> str:
+        asked.append(words)
+        Path(words[words.index("--parts") + 1]).write_text(json.dumps([one, one]))
+        return line("getpid", 10, [1000])
+
+    monkeypatch.setattr(run, "run_keel", run_keel)
+    for system in small_programs.SYSTEMS:
+        packages = ("dash", "make") if system == "small" else ()
+        sample = small_programs.in_guest(system, tmp_path, ["true"], b"", packages)["getpid"]
+        assert sample.cycles["skylake, data misses"] == {"untagged": [5], "tagged": [1]}
+        assert ("--native" in asked[-1], "dmesg" in asked[-1][-1]) == (system == "native", system == "small")
+        assert ("dash:i386,make:i386" in asked[-1]) == (system == "small")
+
+
+def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs: ModuleType, tmp_path: Path) -> None:
+    """And each workload has a window, and less to map than that."""
+    run.build_programs(tmp_path, small_programs.PROGRAM)
+    assert set(small_programs.PAPER_CALLS) <= set(run.listed(tmp_path / small_programs.PROGRAM))
+    for work in (small_programs.PIPELINES | small_programs.COMPILATIONS).values():
+        assert work.most_mb < work.window_mb in {256, 512, 1024}
+    (tmp_path / run.PROGRAM).touch()
+    with tarfile.open(fileobj=io.BytesIO(small_programs.archive(tmp_path))) as packed:
+        assert packed.getnames() == [small_programs.COMMANDER, *run.GCC_SOURCES]
 
 
 def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:

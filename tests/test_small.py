@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(bool(PLACED), reason="Linux in supervisor mode h
 
 def small(command: str, *options: str) -> Result:
     """The result of a command on Keel, among the guest's 32-bit programs."""
-    programs = ("transcript32", "transcript32-dynamic", "libc.so.6", "ld-linux.so.2")
+    programs = ("transcript32", "transcript32-dynamic", "laid_out32", "libc.so.6", "ld-linux.so.2")
     return run_in_tests("keel", command, limit_s=LIMIT_S, options=options, programs=programs)
 
 
@@ -64,6 +64,15 @@ def test_programs_are_laid_out_in_their_windows(processors: str) -> None:
     assert result.output.endswith("refused\n")
     large = small("LD_TRACE_LOADED_OBJECTS=1 ./transcript32-dynamic; ls /proc/sys/keel", "--smp", processors)
     assert int(LOADED.findall(large.output)[0], 16) > 4 * WINDOW, large.output
+
+
+@together("small")
+def test_position_independent_programs_are_in_their_windows() -> None:
+    """As Debian's are; with their heaps, also where their loader is called as the program."""
+    addresses = small("./laid_out32; ./ld-linux.so.2 ./laid_out32", *SMALL).output.split()
+    assert len(addresses) == 4 and all(int(address, 16) < WINDOW for address in addresses), addresses
+    large = small("./laid_out32").output.split()
+    assert all(int(address, 16) > WINDOW for address in large), large
 
 
 @together("small")

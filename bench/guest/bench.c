@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program `bench`: fixed numbers of iterations of one operation each, timed with the
- * processor's time stamp counter, which counts instructions under the emulator's instruction clock.
- * It judges nothing: ../run.py does.
+ * The programs `bench` (rows.c) and `small` (small.c): fixed numbers of iterations of one operation
+ * each, timed with the processor's time stamp counter, which counts instructions under the
+ * emulator's instruction clock. They judge nothing: ../run.py and ../small_programs.py do.
  *
  *   bench ROW...                   the named rows; all without a name
  *   bench list                     the names of all rows
  *   bench command NAME REPEATS CMD [ARGUMENT...]   how long a whole program takes
  *
- * Each row prints {"name", "iterations", "parts", "idle_ticks", "tsc": [one number for each
- * repetition]}. Parts are the pieces that a repetition marks for the emulator's profiler. Idle
- * ticks are Linux's clock ticks without work between the first and the last repetition; a row that
- * idled is not a measure.
+ * Each row prints {"name", "iterations", "warm_ups", "parts", "idle_ticks", "tsc": [one number for
+ * each repetition]}. Warm-ups are the repetitions ahead of these; a whole program has none. Parts
+ * are the pieces that a repetition marks for the emulator's profiler. Idle ticks are Linux's clock
+ * ticks without work between the first and the last repetition; a row that idled is not a measure.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,18 +83,13 @@ void end_children(void)
 		;
 }
 
-static const struct rows *const all_rows[] = {
-	&call_rows, &pipe_rows, &switch_rows, &fault_rows, &signal_rows, &process_rows, &network_rows, &file_rows,
-	&mix_rows, &appel_rows, &hybrid_rows,
-};
-
 /* All repetitions have as many parts as the last. */
-static void print_result(const char *name, long iterations, long idle, const uint64_t *tsc, int repeats)
+static void print_result(const char *name, long iterations, int warm_ups, long idle, const uint64_t *tsc, int repeats)
 {
-	printf("{\"name\": \"%s\", \"iterations\": %ld, \"parts\": %ld, \"idle_ticks\": %ld, \"tsc\": [", name, iterations,
-	       parts->count, idle);
+	printf("{\"name\": \"%s\", \"iterations\": %ld, \"warm_ups\": %d, \"parts\": %ld, \"idle_ticks\": %ld, \"tsc\": [",
+	       name, iterations, warm_ups, parts->count, idle);
 	for (int i = 0; i < repeats; i++)
-		printf("%s%lu", i ? ", " : "", (unsigned long)tsc[i]);
+		printf("%s%" PRIu64, i ? ", " : "", tsc[i]);
 	printf("]}\n");
 	fflush(stdout);
 }
@@ -142,7 +137,7 @@ static void measure(const struct row *row)
 	idle = idle_ticks() - idle;
 	if (row->finish)
 		row->finish();
-	print_result(row->name, row->iterations, row->outside ? 0 : idle, tsc, REPEATS);
+	print_result(row->name, row->iterations, 1, row->outside ? 0 : idle, tsc, REPEATS);
 }
 
 /*
@@ -172,7 +167,7 @@ static int measure_command(const char *name, int repeats, char **argv)
 		part_ends();
 		tsc[done] = parts->time;
 	}
-	print_result(name, !status, idle_ticks() - idle, tsc, done);
+	print_result(name, !status, 0, idle_ticks() - idle, tsc, done);
 	return !!status;
 }
 
@@ -186,7 +181,7 @@ static int is_asked_for(const char *name, int argc, char **argv)
 
 static void list(void)
 {
-	for (size_t kind = 0; kind < COUNT(all_rows); kind++)
+	for (size_t kind = 0; all_rows[kind]; kind++)
 		for (unsigned int i = 0; i < all_rows[kind]->count; i++)
 			puts(all_rows[kind]->rows[i].name);
 }
@@ -204,7 +199,7 @@ int main(int argc, char **argv)
 	}
 	if (argc > 4 && !strcmp(argv[1], "command"))
 		return measure_command(argv[2], atoi(argv[3]), argv + 4);
-	for (size_t kind = 0; kind < COUNT(all_rows); kind++)
+	for (size_t kind = 0; all_rows[kind]; kind++)
 		for (unsigned int i = 0; i < all_rows[kind]->count; i++)
 			if (is_asked_for(all_rows[kind]->rows[i].name, argc, argv)) {
 				measure(&all_rows[kind]->rows[i]);

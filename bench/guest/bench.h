@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the program `bench` share: the rows of each. */
+/* What the files of the programs `bench` and `small` share: the rows of each. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -35,6 +35,9 @@ struct rows {
 	unsigned int count;
 };
 
+/* Those of a program, NULL after the last. */
+extern const struct rows *const all_rows[];
+
 extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows,
 	mix_rows, appel_rows, hybrid_rows;
 
@@ -45,5 +48,10 @@ void part_ends(void);
 /* Starts a child that does `work` until it ends or end_children() kills it. */
 void start_child(void (*work)(void));
 void end_children(void);
+
+/* A child that sends back each byte of a pipe, and round trips to it. */
+void start_echo(void);
+void make_round_trips(long count);
+void end_echo(void);
 
 #endif

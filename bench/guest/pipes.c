@@ -35,14 +35,14 @@ static void echo(void)
 	_exit(0);
 }
 
-static void prepare_pipe(void)
+void start_echo(void)
 {
 	open_pipes();
 	start_child(echo);
 	close_child_ends();
 }
 
-static void run_pipe(long count)
+void make_round_trips(long count)
 {
 	char byte = 'x';
 
@@ -82,7 +82,7 @@ static void run_drain(long count)
 			fail("pipe");
 }
 
-static void finish(void)
+void end_echo(void)
 {
 	close(there[1]);
 	close(back[0]);
@@ -90,7 +90,7 @@ static void finish(void)
 }
 
 static const struct row rows[] = {
-	{ "pipe-round-trip", 500, prepare_pipe, NULL, run_pipe, finish, .settles = 1 },
-	{ "pipe-64k", 20, prepare_drain, NULL, run_drain, finish, .settles = 1 },
+	{ "pipe-round-trip", 500, start_echo, NULL, make_round_trips, end_echo, .settles = 1 },
+	{ "pipe-64k", 20, prepare_drain, NULL, run_drain, end_echo, .settles = 1 },
 };
 const struct rows pipe_rows = { rows, COUNT(rows) };

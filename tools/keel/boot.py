@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import bootconf, forward, layers, machine, qemu, share
+from . import bootconf, forward, image, layers, machine, qemu, share
 from .config import KERNEL_IMAGE, TASK, Settings
 from .errors import KeelError
 from .placement import TASKS, Placement
@@ -32,7 +32,8 @@ UKL_PARAMETERS = ("clearcpuid=smep,smap",)
 LONGEST_PARAMETERS = 2048 - 128
 # The kernel that Debian ships, in place of a file.
 DEBIAN_KERNEL = "debian"
-PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+# Of this architecture, or of the one that is unpacked apart (image.py).
+PACKAGE_NAME = re.compile(rf"[a-z0-9][a-z0-9+.-]+(:{image.APART})?")
 # The µ-kernel's own: a panic ends the emulator.
 KERNEL_PARAMETERS = ("debug-exit",)
 # The debug build has its own serial line, on which a panic waits for commands.

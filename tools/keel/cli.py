@@ -81,13 +81,7 @@ def _add_machine(verb: Parser) -> None:
     """The options of every guest with Linux; `_on_machine` reads them."""
     verb.add_argument("--icount", action="store_true", help="the deterministic instruction clock")
     verb.add_argument("--accel", choices=("auto", "tcg", "kvm"), default="auto", help="auto: KVM where it works")
-    verb.add_argument(
-        "--mem",
-        metavar="MB",
-        type=int,
-        default=machine.DEFAULT_MEMORY_MB,
-        help="the guest's memory (%(default)s)",
-    )
+    _add_memory(verb)
     verb.add_argument(
         "--smp",
         metavar="N",
@@ -120,13 +114,23 @@ def _add_machine(verb: Parser) -> None:
     )
 
 
+def _add_memory(verb: Parser) -> None:
+    verb.add_argument(
+        "--mem",
+        metavar="MB",
+        type=int,
+        default=machine.DEFAULT_MEMORY_MB,
+        help="the guest's memory (%(default)s)",
+    )
+
+
 def _add_packages(verb: Parser) -> None:
     verb.add_argument(
         "--packages",
         metavar="NAMES",
         type=_names,
         default=(),
-        help="more Debian packages in the default root, separated by commas or spaces",
+        help="more Debian packages in the default root, separated by commas or spaces; NAME:i386 is unpacked into /i386",
     )
     verb.add_argument("--layer", metavar="NAME", help="a name for what --packages adds; without --packages, what has this name")
 
@@ -310,6 +314,7 @@ def _add_profile(verbs: Verbs) -> None:
     verb.add_argument("--native", action="store_true", help="on native Linux instead of on Keel")
     _add_place(verb)
     _add_packages(verb)
+    _add_memory(verb)
     verb.add_argument("--smp", metavar="N", type=int, default=1, help="processors, which take turns (%(default)s)")
     verb.add_argument("--part", action="store_true", help="only the last part that the program marks (guest/mark.h)")
     verb.add_argument(
@@ -387,6 +392,7 @@ def _profiled(options: argparse.Namespace) -> profile_command.Wanted:
     return profile_command.Wanted(
         command=options.command,
         native=options.native,
+        memory_mb=options.mem,
         processors=options.smp,
         part=options.part,
         packages=options.packages,

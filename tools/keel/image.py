@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from . import packages, process, rootarchive, tararchive
@@ -27,6 +28,9 @@ LEFT_OUT = (
     "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/locale/*",
     "/usr/share/man/*",
 )  # fmt: skip
+# Packages of another architecture, NAME:i386, which most often cannot be beside those of the default root. They are unpacked with
+# what they depend on into a folder, and their scripts do not run: `chroot /i386 PROGRAM` finds its libraries there.
+APART = "i386"
 # How long mmdebstrap usually takes for all packages and for a few more, for its progress.
 MAKING_S, INSTALLING_S = 90.0, 20.0
 # What mmdebstrap makes itself in a base before it installs packages there: apt's settings for this host, and devices.
@@ -38,10 +42,12 @@ INSTALL = (
 )
 # What is done: the beginning of a line of mmdebstrap or apt-get.
 PHASE = re.compile(rb"(?:I: )?((?<=I: )[^:.]+|(?:Unpacking|Setting up) \S+)")
-# What apt-get prints about a package that does not exist, or about some that cannot be together.
+# What apt-get prints about a package that does not exist, about a mirror's file that is not what its index says, or about
+# packages that cannot be together.
 UNKNOWN = re.compile(
     r"^(?:E|Error): (?:Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate)", re.MULTILINE
 )
+OUT_OF_STEP = re.compile(r"(\S+)  File has unexpected size .* Mirror sync in progress\?")
 CONFLICT = re.compile(r"(?:The following packages will be REMOVED|REMOVING):\n((?: .*\n)+)")
 NO_RECOMMENDS = 'Apt::Install-Recommends "false";'
 # Where systemd does not run, systemctl asks Keel's init (guest/init/attend.c), but complains first.
@@ -120,23 +126,39 @@ def make_archive(settings: Settings, archive: Path, more: Sequence[str] = (), ba
     Nothing is left if that fails.
     """
     packages.require(settings, making_needs())
+    installed = [name for name in more if not is_apart(name)]
+    unpacked = [name.removesuffix(f":{APART}") for name in more if is_apart(name)]
     mode = {UNSHARE: "unshare", FAKED: FAKECHROOT}.get(user_needs(), "root")
-    tar, base_tar, aside = (archive.with_suffix(suffix) for suffix in (".tar", ".base.tar", ".new"))
+    tar, base_tar, apart_tar, aside = (archive.with_suffix(suffix) for suffix in (".tar", ".base.tar", ".apart.tar", ".new"))
     archive.parent.mkdir(parents=True, exist_ok=True)
     try:
-        if base:
+        if base and not installed:
+            tararchive.from_cpio(base, tar, is_wanted=lambda name: True)
+        elif base:
             tararchive.from_cpio(base, base_tar, is_wanted=lambda name: not MADE_AGAIN.match(name))
-            _run_mmdebstrap(settings, tar, mode, more, base_tar)
+            _run_mmdebstrap(settings, installed, mmdebstrap_arguments(tar, mode, *_reached(), installed, base_tar))
         else:
-            _run_mmdebstrap(settings, tar, mode, more)
+            _run_mmdebstrap(settings, installed, mmdebstrap_arguments(tar, mode, *_reached(), installed))
+        if unpacked:
+            _run_mmdebstrap(settings, unpacked, apart_arguments(apart_tar, mode, *_reached(), unpacked), f" for {APART}")
         with Step("packing the root file system") as step:
-            tararchive.to_cpio(tar, aside, step)
+            tararchive.to_cpio(tar, aside, step, (apart_tar, APART) if unpacked else None)
         aside.replace(archive)
     except OSError as error:
         raise system_error("cannot write the root file system", error) from error
     finally:
-        for path in (tar, base_tar, aside):
+        for path in (tar, base_tar, apart_tar, aside):
             path.unlink(missing_ok=True)
+
+
+def is_apart(package: str) -> bool:
+    """Whether a package is of the other architecture, by its name."""
+    return package.endswith(f":{APART}")
+
+
+def _reached() -> tuple[list[str], Mirror]:
+    """How this host reaches the archive."""
+    return host_access_settings(), find_mirror()
 
 
 def user_needs() -> tuple[packages.Need, ...]:
@@ -161,16 +183,8 @@ def mmdebstrap_arguments(
     copied = FAKED_SETUP.format(tar=shlex.quote(str(base))) if faked else f"tar-in {shlex.quote(str(base))} /"
     over = ["--variant=custom", f"--setup-hook={copied}", f"--customize-hook={INSTALL} {' '.join(more)}"]
     return [
-        "mmdebstrap",
-        f"--mode={mode}",
-        "--architectures=amd64",
-        "--format=tar",
+        *_common_arguments(mode, "amd64", access),
         *(over if base else whole),
-        f"--keyring={KEYRING}",
-        f"--aptopt={NO_RECOMMENDS}",
-        *(f"--aptopt={line}" for line in access),
-        *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
-        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
         *(f"--customize-hook={hook}" for hook in (*([FAKED_HOOK] if faked else ()), *HOOKS)),
         f'--customize-hook=printf "%s\\n" {lines} > "$1/etc/apt/sources.list"',
         SUITE,
@@ -179,29 +193,57 @@ def mmdebstrap_arguments(
     ]
 
 
-def _run_mmdebstrap(settings: Settings, tar: Path, mode: str, more: Sequence[str], base: Path | None = None) -> None:
+def apart_arguments(tar: Path, mode: str, access: list[str], mirror: Mirror, names: Sequence[str]) -> list[str]:
+    """The command that unpacks packages of the other architecture, and what they depend on, into a tar file."""
+    what = ["--variant=extract", f"--include={','.join(names)}"]
+    return [*_common_arguments(mode, APART, access), *what, SUITE, str(tar), *mirror.sources()]
+
+
+def _common_arguments(mode: str, architecture: str, access: list[str]) -> list[str]:
+    return [
+        "mmdebstrap",
+        f"--mode={mode}",
+        f"--architectures={architecture}",
+        "--format=tar",
+        f"--keyring={KEYRING}",
+        f"--aptopt={NO_RECOMMENDS}",
+        *(f"--aptopt={line}" for line in access),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT),
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+    ]
+
+
+def _run_mmdebstrap(settings: Settings, more: Sequence[str], argv: list[str], what_for: str = "") -> None:
     def measure(line: bytes) -> str:
         """Mmdebstrap names each phase in a line of its own, perhaps with a command, and apt-get each package."""
         found = PHASE.match(line)
         return found[1].decode(errors="replace") if found else ""
 
-    what = f"installing {' '.join(more)}" if base else "making the root file system"
-    with Step(what if base else f"{what} from Debian packages", usually_s=INSTALLING_S if base else MAKING_S) as step:
+    what = f"installing {' '.join(more)}" if more else "making the root file system"
+    with Step(what if more else f"{what} from Debian packages", usually_s=INSTALLING_S if more else MAKING_S) as step:
         process.run_logged(
-            mmdebstrap_arguments(tar, mode, host_access_settings(), find_mirror(), more, base),
+            argv,
             what=what,
             log=settings.logs / "root.log",
             step=step,
             measure=measure,
             remedy=f"has Debian {SUITE} all of {' '.join(more)}? {NETWORK_REMEDY}" if more else NETWORK_REMEDY,
-            explain=explanation,
+            explain=partial(explanation, what_for=what_for),
         )
 
 
-def explanation(log: str) -> KeelError | None:
-    """What is wrong with the packages that were asked for, from the output of apt-get; None if it was something else."""
+def explanation(log: str, what_for: str = "") -> KeelError | None:
+    """What is wrong with the packages that were asked for, from the output of apt-get; None if it was something else.
+
+    `what_for` is put after the names of those that do not exist.
+    """
     if unknown := sorted({found for pair in UNKNOWN.findall(log) for found in pair if found}):
-        return KeelError(f"Debian {SUITE} has no package {', '.join(unknown)}", f"packages.debian.org/{SUITE} lists all")
+        return KeelError(
+            f"Debian {SUITE} has no package {', '.join(unknown)}{what_for}", f"packages.debian.org/{SUITE} lists all"
+        )
+    if out_of_step := OUT_OF_STEP.search(log):
+        remedy = "try again later, or give another one in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
+        return KeelError(f"the mirror is being changed: {out_of_step[1]} is not what its index says", remedy)
     if conflict := CONFLICT.search(log):
         names = " ".join(conflict[1].split())
         return KeelError(f"the packages conflict with some of the default root: {names}", "leave out those that need its removal")

@@ -74,6 +74,10 @@ COMPILER = (
     Need("binutils", ("ld",), "links everything"),
     Need("libc6-dev", ("/usr/lib/x86_64-linux-gnu/libc.a",), "links the guest's init"),
 )
+# libgcc for 32 bits; it is at this path only if the 32-bit C library is installed.
+NARROW_COMPILER = (
+    Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a",), "compiles the guest's 32-bit programs"),
+)
 LINUX = (
     *COMPILER,
     Need("bc", ("bc",), "builds Linux"),

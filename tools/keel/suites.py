@@ -52,11 +52,6 @@ CHECKERS = (
 
 SIDE_BY_SIDE = (packages.Need("python3-pytest-xdist", ("/usr/lib/python3/dist-packages/xdist",), "runs tests side by side"),)
 
-# libgcc for 32 bits; it is at this path only if the 32-bit C library is installed.
-GUEST_COMPILER = (
-    packages.Need("gcc-multilib", ("/usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a",), "compiles the guest's 32-bit programs"),
-)
-
 # Memory for one guest and its test, in bytes.
 GUEST_SHARE = 3 << 30
 
@@ -425,7 +420,7 @@ BOTH_SYSTEMS: tuple[Build, ...] = (*ROOT, linux.build_native, rust.build_all, li
 
 def _booting(settings: Settings, name: str, builds: Sequence[Build], selection: Sequence[str]) -> Count:
     """Tests that boot guests; everything is built before they start. The log gets each result as soon as it ends."""
-    packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *GUEST_COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS))
+    packages.require(settings, (*CHECKERS, *SIDE_BY_SIDE, *packages.NARROW_COMPILER, *packages.IMAGES, *packages.FILE_SYSTEMS))
     packages.require(settings, (*packages.UEFI_LOADER, *packages.UEFI))
     packages.require_emulator(settings)
     for build in builds:

@@ -5,6 +5,7 @@ import io
 import stat
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,7 @@ TYPES = {
     tarfile.FIFOTYPE: cpio.FIFO,
     tarfile.REGTYPE: cpio.REGULAR,
 }
+FOLDER_MODE = 0o755
 TAR_TYPES = {mode: kind for kind, mode in TYPES.items()}
 
 
@@ -54,28 +56,39 @@ def _member(entry: cpio.Entry, data: bytes, first: dict[int, str]) -> tarfile.Ta
     return member
 
 
-def to_cpio(tar: Path, archive: Path, step: Step | None = None) -> None:
-    """Convert a tar file to an archive."""
+def to_cpio(tar: Path, archive: Path, step: Step | None = None, within: tuple[Path, str] | None = None) -> None:
+    """Convert a tar file to an archive, and with it another one whose files come into a folder, except its devices."""
     writer = cpio.Writer()
-    with tarfile.open(tar) as source, archive.open("wb") as out:
+    with archive.open("wb") as out:
+        _append(tar, out, writer, step)
+        if within:
+            _append(within[0], out, writer, step, within[1])
+        out.write(writer.end())
+
+
+def _append(tar: Path, out: BinaryIO, writer: cpio.Writer, step: Step | None, folder: str = "") -> None:
+    """Append the files of a tar file, or those that are no devices into a folder, which is made."""
+    with tarfile.open(tar) as source:
         links: dict[str, int] = {}
         for member in source.getmembers():
             if member.islnk():
                 links[member.linkname] = links.get(member.linkname, 1) + 1
         inodes = {name: writer.new_inode() for name in links}
+        if folder:
+            out.write(writer.entry(cpio.Entry(folder, cpio.DIRECTORY | FOLDER_MODE)))
         for member in source:
             if step:
                 step.update(Far(100 * member.offset // tar.stat().st_size, 100, "%"))
             origin = member.linkname if member.islnk() else member.name
             entry = _entry(member, inodes.get(origin, 0), links.get(origin, 1), source, origin)
-            if entry is None:
+            if entry is None or (folder and member.isdev()):
                 continue
+            entry = replace(entry, name=f"{folder}/{entry.name}") if folder else entry
             out.write(writer.header(entry) + entry.data)
             data = source.extractfile(member) if member.isreg() else None
             while data and (part := data.read(cpio.COPY_BYTES)):
                 out.write(part)
             out.write(cpio.padding(out.tell()))
-        out.write(writer.end())
 
 
 def _entry(member: tarfile.TarInfo, inode: int, links: int, source: tarfile.TarFile, origin: str) -> cpio.Entry | None:

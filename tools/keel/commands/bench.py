@@ -66,7 +66,8 @@ def bench(settings: Settings, arguments: list[str]) -> int:
         return _tasks(settings, arguments[1:])
     draws = any(argument.startswith(PLOT) for argument in arguments)
     if not HELP.intersection(arguments):  # which needs nothing
-        packages.require(settings, packages.PLOTTER if draws else packages.COMPILER)
+        compiler = (*packages.COMPILER, *(packages.NARROW_COMPILER if arguments[:1] == [SMALL] else ()))
+        packages.require(settings, packages.PLOTTER if draws else compiler)
     program = settings.repository / "bench" / "run.py"
     if arguments[:1] in ([UKL], [PLACEMENTS], [LATENCY]):
         told = _for_ukl(settings, arguments[1:], on_keel=arguments[0] == PLACEMENTS)

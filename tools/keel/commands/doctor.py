@@ -33,7 +33,7 @@ def needs_of_verbs() -> dict[str, list[Need]]:
             *run,
             *(*packages.BOCHS, *packages.UEFI_LOADER, *packages.UEFI, *packages.SQUASHFS, *packages.ZSTD, *packages.CONFINEMENT),
             packages.FAKEROOT,
-            *(*suites.CHECKERS, *suites.SIDE_BY_SIDE, *suites.GUEST_COMPILER, *checkers.VENV),
+            *(*suites.CHECKERS, *suites.SIDE_BY_SIDE, *packages.NARROW_COMPILER, *checkers.VENV),
         ],
         "bench": [*run, *packages.PLOTTER],
         "gdb": list(packages.DEBUGGER),

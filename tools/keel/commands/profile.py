@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import boot, figures, profile, timing, watched
+from .. import boot, figures, machine, profile, timing, watched
 from ..config import Settings
 from ..errors import KeelError, Status
 from ..placement import TASKS, Placement
@@ -33,6 +33,7 @@ class Wanted:
     # Only this program, and kernels for it.
     program: Path | None = None
     processors: int = 1
+    memory_mb: int = machine.DEFAULT_MEMORY_MB
 
 
 def run(settings: Settings, wanted: Wanted) -> int:
@@ -57,6 +58,7 @@ def run(settings: Settings, wanted: Wanted) -> int:
             command=wanted.command,
             icount=True,
             processors=wanted.processors,
+            memory_mb=wanted.memory_mb,
             packages=wanted.packages,
             layer=wanted.layer,
             timeout_s=wanted.timeout_s,

@@ -4,11 +4,13 @@
 import io
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from keel import cpio, image, tararchive
+from keel import cpio, image, layerarchive, tararchive
+from keel.config import Settings
 from keel.debian import DEFAULT_MIRROR, Mirror
 
 MIRROR = Mirror("http://m/debian", "http://m/security")
@@ -54,6 +56,38 @@ def test_packages_are_installed_into_the_base_alone() -> None:
     assert install < min(at for at, word in enumerate(argv) if "sources.list" in word or "99mmdebstrap" in word)
 
 
+def test_packages_of_the_other_architecture_are_unpacked_apart(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into a folder beside all that the base has; only the others are installed there."""
+    ran: list[list[str]] = []
+
+    def run(settings: Settings, more: Sequence[str], argv: list[str], what_for: str = "") -> None:
+        ran.append(argv)
+        apart = "--architectures=i386" in argv
+        with tarfile.open(next(word for word in argv if word.startswith(str(tmp_path)) and word.endswith(".tar")), "w") as out:
+            add(out, "./dev", tarfile.DIRTYPE)
+            add(out, "./dev/null", tarfile.CHRTYPE)
+            add(out, "./bin/cat", tarfile.REGTYPE, data=b"narrow" if apart else b"wide!")
+            add(out, "./bin/dog", tarfile.LNKTYPE, link="./bin/cat")
+
+    monkeypatch.setattr(image, "_run_mmdebstrap", run)
+    monkeypatch.setattr(image.packages, "require", lambda settings, needs: None)
+    monkeypatch.setattr(image, "host_access_settings", list)
+    base, whole = tmp_path / "base.cpio", tmp_path / "whole.cpio"
+    image.make_archive(settings, base)
+    image.make_archive(settings, whole, ("coreutils:i386",), base)
+    assert len(ran) == 2 and {"--variant=extract", "--include=coreutils"} <= set(ran[1])
+    sizes = {entry.name: entry.size for entry in layerarchive.entries(whole)}
+    own = {entry.name: entry.size for entry in layerarchive.entries(base)}
+    assert own == {"dev": 0, "dev/null": 0, "bin/cat": 5, "bin/dog": 0}
+    assert sizes == {**own, "i386": 0, "i386/dev": 0, "i386/bin/cat": 6, "i386/bin/dog": 0}
+    assert inode(whole, "i386/bin/cat") == inode(whole, "i386/bin/dog") != inode(whole, "bin/cat")
+    assert [path.name for path in tmp_path.glob("*.tar")] == []
+    image.make_archive(settings, whole, ("coreutils:i386", "gdb"), base)
+    assert any(word.endswith(" install gdb") for word in ran[2]) and "--include=coreutils" in ran[3]
+
+
 def test_absolute_links_of_a_base_lead_to_its_copy(tmp_path: Path) -> None:
     """Without user name spaces; those to the host's own file systems stay."""
     tar, root = tmp_path / "a b.tar", tmp_path / "root"
@@ -93,6 +127,10 @@ def test_a_user_without_name_spaces_may_empty_the_machines_number() -> None:
         ("Error: Unable to locate package nonesuch\n", "no package nonesuch"),
         ("E: Package 'vim-gtk' has no installation candidate\n", "no package vim-gtk"),
         (
+            "E: Failed to fetch http://m/main/Packages.xz  File has unexpected size (1 != 2). Mirror sync in progress? [IP: 1]\n",
+            "http://m/main/Packages.xz is not what its index says (try again later",
+        ),
+        (
             "The following packages will be REMOVED:\n  libpam-systemd\n  systemd-sysv\n0 upgraded",
             "libpam-systemd systemd-sysv (",
         ),
@@ -101,6 +139,11 @@ def test_a_user_without_name_spaces_may_empty_the_machines_number() -> None:
 def test_what_apt_refuses_is_said_in_one_line(log: str, words: str) -> None:
     error = image.explanation(f"Reading package lists...\n{log}E: apt-get failed\n")
     assert error and words in error.line() and "\n" not in error.line()
+
+
+def test_a_package_that_another_architecture_lacks_is_said_so() -> None:
+    error = image.explanation("E: Unable to locate package nonesuch\n", " for i386")
+    assert error and "no package nonesuch for i386" in error.line()
 
 
 def test_other_failures_are_not_explained() -> None:

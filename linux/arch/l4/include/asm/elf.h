@@ -8,10 +8,10 @@
 void l4_small_exec(void);
 #undef COMPAT_SET_PERSONALITY
 #define COMPAT_SET_PERSONALITY(ex)						\
-do {										\
-	set_personality_ia32((ex).e_machine == EM_X86_64);			\
-	l4_small_exec();							\
-} while (0)
+	(set_personality_ia32((ex).e_machine == EM_X86_64), l4_small_exec())
+/* Position-independent ones, and what is their heap then, begin there as well. */
+#undef COMPAT_ELF_ET_DYN_BASE
+#define COMPAT_ELF_ET_DYN_BASE (__TASK_UNMAPPED_BASE(l4_layout_32bit()) + 0x1000000)
 
 /* There is no 32-bit code where a program was asked to run (kernel/place.c). */
 #undef compat_elf_check_arch
