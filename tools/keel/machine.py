@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The emulated machines, as data. Keel and native Linux run on the same one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -262,6 +262,8 @@ PAIRS_MACHINES = (
         arguments="rounds=100",
     ),
 )
+# The same of a server in user mode that its 32-bit clients' spaces show.
+RESIDENTS_MACHINES = tuple(replace(tested, name=tested.name.replace("pairs", "residents")) for tested in PAIRS_MACHINES)
 SERVER_LONG = (
     TestMachine(
         "attacking-server-long",
