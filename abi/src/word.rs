@@ -45,6 +45,7 @@ pub fn copy<'a, 'b>(from: impl IntoIterator<Item = &'a Word>, to: impl IntoItera
 
 /// Copies the words of one slice to another, as many as both have, faster than `copy` if there are
 /// many.
+#[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn copy_slice(from: &[Word], to: &[Word]) {
     let count = from.len().min(to.len());

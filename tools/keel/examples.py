@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import boot, bootconf, guest, machine, slot
+from . import bochs, boot, bootconf, guest, machine, process, slot
 from .config import Settings
 
 FOLDER = Path("user") / "examples"
@@ -18,8 +18,15 @@ OUTPUT = "output.txt"
 # For an example that reads: the prompt in the first line, and the input of a test.
 INPUT = "input.txt"
 TIMEOUT_S = 60.0
+# Bochs is slower.
+BOCHS_TIMEOUT_S = 180.0
 # The output of these depends on time: they run on the deterministic clock.
 TIMED = frozenset({"budget", "console", "timer"})
+# How the names of those begin that have small address spaces, for which QEMU's translator needs a word of the µ-kernel's.
+SMALL = "small-"
+# How the names of their programs of 32 bits end, and what uses the FPU in a disassembly.
+PROGRAM = "-32"
+FPU = re.compile(r":\t(?:\w+ )?(?:f\w+|emms)\b|%(?:st|mm|[xyz]mm)")
 # What the emulator is to have beside the usual devices, for a machine with an IOMMU; and what the root task says of it then.
 DEVICES = {"edu": ("-device", "edu")}
 TOLD = {"edu": ("root: DMA is confined to tasks with devices", "was refused to read")}
@@ -54,6 +61,11 @@ def about(settings: Settings, name: str) -> str:
     return re.split(r"[.:] |\.$", said)[0]
 
 
+def kernel_line(name: str) -> str:
+    """The words of the µ-kernel's command line that an example needs."""
+    return machine.UNSAFE if name.startswith(SMALL) else ""
+
+
 def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s: float | None, *, user: bool = False) -> Ran:
     """Boot one example, which is built, and show its lines as they come.
 
@@ -74,7 +86,13 @@ def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s:
     with slot.taken(settings, f"example-{name}") as mine:
         template = settings.repository / FOLDER / name / bootconf.NAME
         devices = DEVICES.get(name, ())
-        choices = boot.Choices(boot_template=template, icount=name in TIMED, emulator_arguments=devices, iommu=name in DEVICES)
+        choices = boot.Choices(
+            boot_template=template,
+            icount=name in TIMED,
+            emulator_arguments=devices,
+            iommu=name in DEVICES,
+            kernel_line=kernel_line(name),
+        )
         described = boot.tests_guest(settings, choices, mine)
         mine.note_symbols({slot.KERNEL: described.kernel})
         plan = guest.Plan(
@@ -90,6 +108,29 @@ def run(settings: Settings, name: str, show: Callable[[bytes], None], timeout_s:
     return Ran(machine.exit_value(outcome.emulator_status), outcome.timed_out, *texts)
 
 
+def run_on_bochs(settings: Settings, name: str) -> Ran:
+    """Boot one example, which is built, on Bochs. It checks the segments' limits, so no word says that it need not."""
+    log = bytearray()
+    template = settings.repository / FOLDER / name / bootconf.NAME
+    with slot.taken(settings, f"example-{name}-bochs") as mine:
+        described = boot.tests_guest(settings, boot.Choices(boot_template=template), mine)
+        plan = bochs.Plan(slot=mine, timeout_s=BOCHS_TIMEOUT_S, watch_log=log.extend)
+        end = bochs.run(described, machine.BOCHS_PROCESSOR, plan)
+    return Ran(end, end is None, log.decode(errors="replace"), "")
+
+
+def fpu_instructions(disassembly: str) -> list[str]:
+    """The lines of a disassembly, without the bytes, that use the FPU, MMX or SSE."""
+    return [line for line in disassembly.splitlines() if FPU.search(line)]
+
+
+def _fpu_problem(settings: Settings, name: str) -> str:
+    """What is wrong with an example's program of 32 bits: a thread with an FPU state has no fast path."""
+    program = settings.keel_directory / f"{name.removeprefix(SMALL)}{PROGRAM}"
+    found = fpu_instructions(process.output(["objdump", "--disassemble", "--no-show-raw-insn", str(program)]))
+    return f"it uses the FPU: {found[0].strip()}" if found else ""
+
+
 def judge(settings: Settings) -> Iterator[tuple[str, str]]:
     """Run each example; its name with what is wrong, or nothing."""
     for name in names(settings):
@@ -97,6 +138,9 @@ def judge(settings: Settings) -> Iterator[tuple[str, str]]:
         ran = run(settings, name, lambda _: None, TIMEOUT_S)
         untold = [f"the log lacks {words!r}" for words in TOLD.get(name, ()) if words not in ran.log]
         yield name, problem(ran, expected) or "".join(untold[:1])
+        if name.startswith(SMALL):
+            yield f"{name}-without-fpu", _fpu_problem(settings, name)
+            yield f"{name}-bochs", problem(run_on_bochs(settings, name), expected)
 
 
 def problem(ran: Ran, expected: str) -> str:

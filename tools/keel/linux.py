@@ -37,7 +37,7 @@ TARBALL = "./usr/src/linux-source-6.1.tar.xz"
 VERSION_STAMP = ".keel-version"
 CONFIG_STAMP = ".keel-config"
 BUILD_STAMP = ".keel-built"
-ABI_HEADER = "keel_abi.h"
+ABI_HEADER = rust.ABI_HEADER
 # Of all clones together, with the builds for gdb; one build of each Linux takes some 200 MB.
 CCACHE_SIZE = "3G"
 # A fixed build user, host, number and time keep the image independent of the machine and of earlier builds.

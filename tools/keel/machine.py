@@ -154,6 +154,8 @@ class TestMachine:
 # check segment limits.
 UNSAFE = "small-unsafe"
 
+# One of Bochs's processors, with PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE.
+BOCHS_PROCESSOR = "corei7_icelake_u"
 # Bochs checks what QEMU's translator does not, such as segment limits and reserved bits, and has PCID and INVPCID,
 # though it drops all TLB entries at every change of space.
 TEST_MACHINES = (
@@ -167,10 +169,10 @@ TEST_MACHINES = (
     # Without that word small address spaces are refused.
     TestMachine("qemu-1-small", Emulator.QEMU, arguments="only=small"),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
-    TestMachine("bochs", Emulator.BOCHS, processors=2, processor="corei7_icelake_u"),
+    TestMachine("bochs", Emulator.BOCHS, processors=2, processor=BOCHS_PROCESSOR),
     # The local APICs are locked in x2APIC mode, which QEMU's translator does not have. Bochs cannot leave it.
-    TestMachine("bochs-x2apic", Emulator.BOCHS, processors=2, processor="corei7_icelake_u", kernel_line="x2apic-locked"),
-    TestMachine("bochs-supervisor", Emulator.BOCHS, processors=2, processor="corei7_icelake_u", kernel_line="supervisor"),
+    TestMachine("bochs-x2apic", Emulator.BOCHS, processors=2, processor=BOCHS_PROCESSOR, kernel_line="x2apic-locked"),
+    TestMachine("bochs-supervisor", Emulator.BOCHS, processors=2, processor=BOCHS_PROCESSOR, kernel_line="supervisor"),
     TestMachine("bochs-old", Emulator.BOCHS, processor="corei5_lynnfield_750"),
 )
 
@@ -257,7 +259,7 @@ PAIRS_MACHINES = (
         "pairs-bochs",
         Emulator.BOCHS,
         processors=2,
-        processor="corei7_icelake_u",
+        processor=BOCHS_PROCESSOR,
         kernel_line="supervisor",
         arguments="rounds=100",
     ),

@@ -15,15 +15,27 @@ from .lock import locked
 from .progress import Far, Step
 
 BARE_TARGET = "x86_64-unknown-none"
+# For programs of 32 bits: rustc's own target without SSE, of whose operating system nothing is used.
+SMALL_TARGET = "i586-unknown-linux-gnu"
+# In C, and in assembly: without an FPU state, because messages of threads that have one take the slow path.
+SMALL_C = (
+    *("-m32", "-march=i686", "-mgeneral-regs-only", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"),
+    *("-ffreestanding", "-fno-pic", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"),
+    *("-nostdlib", "-static", "-no-pie"),
+)
+SMALL_ASSEMBLY = ("--32", "-msyntax=intel", "-mnaked-reg")
+SMALL_PROGRAMS = ("--package", "keel-small-examples", "--features", "keel-small-examples/images")
 OLDEST_RUST = (1, 85)
 DEBIAN_CARGO = "/usr/bin/cargo"
 DEBIAN_RUSTC = "/usr/bin/rustc"
 VENDORED_CRATES = Path("/usr/lib/rustlib/src/rust/library/vendor")
 KERNEL_PROGRAM = "keel-kernel"
+ABI_HEADER = "keel_abi.h"
 DEBUGGER_IMAGE = "kernel-debugger.elf"
 CORE_CRATES = "core,alloc,compiler_builtins"
+SMALL_CORE_CRATES = "core,compiler_builtins"
 # About how many crates the whole build has, and the µ-kernel alone, for their progress.
-ALL_CRATES, KERNEL_CRATES = 38, 7
+ALL_CRATES, KERNEL_CRATES, SMALL_CRATES = 43, 7, 9
 # What debugging information has in place of the repository's path, and gdb is told.
 SOURCES = "/keel"
 SECURITY_REMEDY = "add bookworm-security to apt's sources, then apt-get install rustc-web rust-web-src"
@@ -49,16 +61,19 @@ class Toolchain:
         """The same compiler for programs of the host."""
         return replace(self, build_core=False)
 
-    def bare_arguments(self, settings: Settings) -> list[str]:
+    def bare_arguments(self, settings: Settings, target: str = BARE_TARGET) -> list[str]:
         """The arguments that make cargo build for a target without an operating system, wherever the sources are."""
         flag = f"--remap-path-prefix={settings.repository}={SOURCES}"
-        common = ["--target", BARE_TARGET, "--config", f"target.{BARE_TARGET}.rustflags=[{json.dumps(flag)}]"]
+        common = ["--target", target, "--config", f"target.{target}.rustflags=[{json.dumps(flag)}]"]
         if not self.build_core:
             return common
         # Debian's package has the dependencies of the core library's workspace; cargo would fetch them from crates.io.
         vendored = ['source.crates-io.replace-with="debian"', f'source.debian.directory="{VENDORED_CRATES}"']
         source = [word for line in vendored for word in ("--config", line)] if VENDORED_CRATES.is_dir() else []
-        return [*common, f"-Zbuild-std={CORE_CRATES}", *source]
+        # On a target that has an operating system by its name, memcpy and its like would be that one's.
+        memory = ["-Zbuild-std-features=compiler-builtins-mem"] if target == SMALL_TARGET else []
+        crates = SMALL_CORE_CRATES if target == SMALL_TARGET else CORE_CRATES
+        return [*common, f"-Zbuild-std={crates}", *memory, *source]
 
 
 def find_toolchain(settings: Settings) -> Toolchain:
@@ -129,6 +144,7 @@ def build_all(settings: Settings) -> Path:
     """The µ-kernel and every native task; returns the directory that holds them."""
     if settings.release:
         return settings.keel_directory
+    _build_small(settings)
     return _build(settings, "the µ-kernel and the native tasks", ["--workspace", "--bins"], KERNEL_IMAGE, ALL_CRATES)
 
 
@@ -138,10 +154,41 @@ def build_debugger(settings: Settings) -> Path:
     return _build(settings, "the µ-kernel with its debugger", arguments, DEBUGGER_IMAGE, KERNEL_CRATES)
 
 
+def _build_small(settings: Settings) -> None:
+    """The programs of 32 bits, by Debian's compiler: the core library that others have for this target has no memcpy."""
+    toolchain = debian_toolchain(settings)
+    packages.require(settings, packages.COMPILER)
+    header = settings.build / "small" / ABI_HEADER
+    write_c_header(settings, header)
+    arguments = [*SMALL_PROGRAMS, "--bins", *toolchain.bare_arguments(settings, SMALL_TARGET)]
+    with locked(settings.locks, "rust"):
+        programs = _cargo_build(settings, toolchain, "building the programs of 32 bits", arguments, SMALL_CRATES)
+        settings.keel_directory.mkdir(parents=True, exist_ok=True)
+        for program in [*programs, *_compile_small(settings, header)]:
+            _copy_if_newer(program, settings.keel_directory / program.name)
+
+
+def _compile_small(settings: Settings, header: Path) -> list[Path]:
+    """Compile those in C, which are all C files of the examples, and return the programs."""
+    library, layout = (settings.repository / "user" / name for name in ("l4-32", "l4"))
+    start = header.with_name("start.o")
+    process.output(["as", *SMALL_ASSEMBLY, "-o", str(start), str(library / "src" / "start.s")])
+    linker = f"-Wl,-L{layout},-T{library / 'small.ld'},--build-id=none,-z,noexecstack"
+    gcc = ["gcc", *SMALL_C, f"-I{library}", f"-I{header.parent}", linker, str(start)]
+    programs = []
+    for source in sorted((settings.repository / "user" / "examples").glob("*/*.c")):
+        program = header.with_name(source.stem)
+        log = settings.logs / f"{program.name}.log"
+        process.run_logged([*gcc, str(source), "-o", str(program)], what=f"compiling {source.name}", log=log)
+        programs.append(program)
+    return programs
+
+
 def _build(settings: Settings, what: str, arguments: list[str], kernel: str, crates: int) -> Path:
     toolchain = find_toolchain(settings)
     packages.require(settings, packages.COMPILER)
     with locked(settings.locks, "rust"):
+        arguments = [*arguments, *toolchain.bare_arguments(settings)]
         programs = _cargo_build(settings, toolchain, f"building {what}", arguments, crates)
         settings.keel_directory.mkdir(parents=True, exist_ok=True)
         for program in programs:
@@ -165,7 +212,7 @@ def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments:
         return Far(compiled, max(left, compiled), "crates")
 
     argv = [toolchain.cargo, "build", "--release", *arguments]
-    argv += ["--message-format=json-render-diagnostics", *toolchain.bare_arguments(settings)]
+    argv += ["--message-format=json-render-diagnostics"]
     with Step(what, mostly_short=True) as step:
         process.run_logged(
             argv,

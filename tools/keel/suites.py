@@ -128,6 +128,9 @@ def _rust_checks(settings: Settings) -> Count:
     total.add(_run(settings, "rustfmt", ["/usr/bin/cargo-fmt", "fmt", "--all", "--check"], host))
     lint = [*clippy, "--workspace", "--lib", "--bins", *bare.bare_arguments(settings), *deny]
     total.add(_run(settings, "clippy", lint, {**host, **bare.environment(settings)}))
+    lint = [*clippy, *rust.SMALL_PROGRAMS, "--package", "keel-l4-32", "--lib", "--bins"]
+    lint += [*bare.bare_arguments(settings, rust.SMALL_TARGET), *deny]
+    total.add(_run(settings, "clippy of 32 bits", lint, {**host, **bare.environment(settings)}))
     lint = [*clippy, "--workspace", "--tests", "--examples", *deny]
     total.add(_run(settings, "clippy of the tests", lint, host))
     total.add(_run(settings, "crates", [bare.cargo, "test", *tested, "--", "--show-output"], host))
@@ -191,8 +194,9 @@ def kernel_figures(settings: Settings) -> Count:
 
 
 def kernel_examples(settings: Settings) -> Count:
-    """Each native example against its expected output."""
+    """Each native example against its expected output; those of small address spaces also where segments have limits."""
     packages.require_emulator(settings)
+    packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
     return _judged("examples", examples.judge(settings))
 

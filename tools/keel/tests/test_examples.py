@@ -61,6 +61,23 @@ def test_what_an_example_reads_is_preceded_by_its_prompt() -> None:
         assert prompt.decode() in (dialogue.parent / examples.OUTPUT).read_text(encoding="utf-8")
 
 
+def test_examples_of_32_bits_have_their_program_and_the_word_for_windows() -> None:
+    settings = Settings()
+    small = [name for name in examples.names(settings) if name.startswith(examples.SMALL)]
+    assert small
+    for name in small:
+        program = name.removeprefix(examples.SMALL) + examples.PROGRAM
+        assert f"initrd {program} " in (settings.repository / examples.FOLDER / name / bootconf.NAME).read_text(encoding="utf-8")
+        assert examples.kernel_line(name) == machine.UNSAFE
+    assert examples.kernel_line("hello") == ""
+
+
+def test_instructions_of_the_fpu_are_found() -> None:
+    others = "   10000:\tmov    %ss,%eax\n   10003:\trep movsb %ds:(%esi),%es:(%edi)\n   10005:\tmov    %fs:0x0,%eax\n"
+    used = ["   10000:\tfldz", "   10003:\tmovups %xmm0,(%eax)", "   10005:\tdata16 fnop", "   10006:\tmovq   %mm0,(%eax)"]
+    assert examples.fpu_instructions(others + "\n".join(used)) == used
+
+
 def test_every_example_is_complete() -> None:
     settings = Settings()
     names = examples.names(settings)

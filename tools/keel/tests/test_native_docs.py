@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tutorial of native programs: its listings are parts of files in the repository."""
+"""The pages about native programs: their listings are parts of files in the repository."""
 
 import re
 
@@ -8,7 +8,8 @@ import pytest
 from keel.config import REPOSITORY
 from keel.examples import OTHERS
 
-LISTINGS = re.findall(r"^```\w+ (\S+)\n(.*?)^```$", (REPOSITORY / "docs" / "native.md").read_text(encoding="utf-8"), re.M | re.S)
+PAGES = [(REPOSITORY / "docs" / name).read_text(encoding="utf-8") for name in ("native.md", "small-spaces.md")]
+LISTINGS = re.findall(r"^```\w+ (\S+)\n(.*?)^```$", "\n".join(PAGES), re.M | re.S)
 # What a listing shows beside the file: the command, and what others than the program print.
 AROUND = ("$ ", *OTHERS)
 

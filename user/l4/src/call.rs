@@ -3,9 +3,9 @@
 //! all registers that any call uses and interprets none of them. Wrappers in the other modules give
 //! the registers a meaning.
 
-use core::fmt;
-use keel_abi::call::{Error, Side, Status, CALL_MASK, REGISTER_WORDS};
+use keel_abi::call::{Status, CALL_MASK, REGISTER_WORDS};
 use keel_protocol::status::failure;
+pub use keel_protocol::status::Failure;
 
 /// The registers of a call, before and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,42 +20,6 @@ pub struct Registers {
     pub dx: u64,
     /// r8, r9, r10, r12, r13, r14
     pub words: [u64; REGISTER_WORDS as usize],
-}
-
-/// Why a call failed, and in which phase.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// The phase.
-    pub side: Side,
-    /// The reason.
-    pub error: Error,
-}
-
-impl Failure {
-    /// A failure of the call itself.
-    pub const fn call(error: Error) -> Failure {
-        Failure { side: Side::Call, error }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.error {
-            Error::NoPartner => "it does not exist",
-            Error::Timeout => "it took too long",
-            Error::Cancelled => "it was cancelled",
-            Error::Aborted => "it was aborted",
-            Error::NoMemory => "the account has too little kernel memory",
-            Error::SendFault => "the sender's page fault took too long",
-            Error::ReceiveFault => "the receiver's page fault took too long",
-            Error::MessageCut => "the message was cut",
-            Error::Invalid => "an argument is impossible",
-            Error::Denied => "there is no right to do this",
-            Error::NotSupported => "it is not supported",
-            Error::Busy => "it is in use by another task",
-            Error::Retired => "its versions are used up",
-        })
-    }
 }
 
 /// The number that stands for the call where a kernel object answers with an error.

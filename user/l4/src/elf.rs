@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parser of the 64-bit ELF images that native programs start. It does not trust their headers:
-//! it checks every number before it uses it.
+//! The parser of the ELF images that native programs start, of 64 and of 32 bits. It does not trust
+//! their headers: it checks every number before it uses it.
 
 use core::fmt;
 use keel_abi::acpi::number;
@@ -17,13 +17,59 @@ const MAX_IMAGE: u64 = 1 << 30;
 /// out: the superpage in which an image ends has an end of its own.
 const PLACES: [Range; 2] = [Range::new(PAGE_SIZE, USER_END), Range::new(UPPER_LAST, 0xffff_ffff_ffe0_0000)];
 
-const HEADER_BYTES: usize = 64;
-const PROGRAM_HEADER_BYTES: usize = 56;
 const TYPE_EXECUTABLE: u64 = 2;
-const MACHINE_X86_64: u64 = 62;
 const SEGMENT_LOAD: u64 = 1;
-/// Identification: magic, 64 bits, little endian, version 1.
-const IDENTIFICATION: [u8; 7] = [0x7f, b'E', b'L', b'F', 2, 1, 1];
+
+/// Where a class of ELF files has its fields: offsets and sizes in bytes (ELF specification 1.2,
+/// and its draft of 64 bits).
+struct Class {
+    /// Identification: magic, class, little endian, version 1.
+    identification: [u8; 7],
+    machine: u64,
+    /// Size of an address.
+    word: usize,
+    header: usize,
+    table: usize,
+    entry_size: usize,
+    program_header: usize,
+    flags: usize,
+    offset: usize,
+    virt: usize,
+    in_file: usize,
+    in_memory: usize,
+}
+
+/// Files of x86-64.
+const CLASS_64: Class = Class {
+    identification: [0x7f, b'E', b'L', b'F', 2, 1, 1],
+    machine: 62,
+    word: 8,
+    header: 64,
+    table: 32,
+    entry_size: 54,
+    program_header: 56,
+    flags: 4,
+    offset: 8,
+    virt: 16,
+    in_file: 32,
+    in_memory: 40,
+};
+
+/// Files of i386.
+const CLASS_32: Class = Class {
+    identification: [0x7f, b'E', b'L', b'F', 1, 1, 1],
+    machine: 3,
+    word: 4,
+    header: 52,
+    table: 28,
+    entry_size: 42,
+    program_header: 32,
+    flags: 24,
+    offset: 4,
+    virt: 8,
+    in_file: 16,
+    in_memory: 20,
+};
 
 /// A loadable segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +96,7 @@ pub struct Image {
 pub enum ElfError {
     /// Shorter than its headers say.
     Short,
-    /// Not a 64-bit x86 executable.
+    /// Not an x86 executable of the class that is asked for.
     NotExecutable,
     /// It has no loadable segment, or too many.
     Segments,
@@ -64,7 +110,7 @@ impl fmt::Display for ElfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ElfError::Short => "it is cut short",
-            ElfError::NotExecutable => "it is not a 64-bit x86 executable",
+            ElfError::NotExecutable => "it is not an x86 executable, or of another size of addresses",
             ElfError::Segments => "it has no or too many loadable segments",
             ElfError::Address => "a segment's address or size is impossible",
             ElfError::Entry => "its entry is not in an executable segment",
@@ -77,23 +123,32 @@ fn field(bytes: &[u8], offset: usize, size: usize) -> Result<u64, ElfError> {
     number(bytes, offset, size).ok_or(ElfError::Short)
 }
 
-/// Parses the ELF file `file`.
+/// Parses the ELF file `file` of 64 bits.
 pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
-    if file.len() < HEADER_BYTES {
+    parse_class(file, &CLASS_64)
+}
+
+/// Parses the ELF file `file` of 32 bits.
+pub fn parse_32(file: &[u8]) -> Result<Image, ElfError> {
+    parse_class(file, &CLASS_32)
+}
+
+fn parse_class(file: &[u8], class: &Class) -> Result<Image, ElfError> {
+    if file.len() < class.header {
         return Err(ElfError::Short);
     }
-    let executable = file.starts_with(&IDENTIFICATION)
+    let executable = file.starts_with(&class.identification)
         && field(file, 16, 2)? == TYPE_EXECUTABLE
-        && field(file, 18, 2)? == MACHINE_X86_64
-        && field(file, 54, 2)? == PROGRAM_HEADER_BYTES as u64;
+        && field(file, 18, 2)? == class.machine
+        && field(file, class.entry_size, 2)? == class.program_header as u64;
     if !executable {
         return Err(ElfError::NotExecutable);
     }
-    let table = field(file, 32, 8)?;
-    let mut image = Image { entry: field(file, 24, 8)?, segments: List::default() };
-    for index in 0..field(file, 56, 2)? {
-        let at = table.checked_add(index * PROGRAM_HEADER_BYTES as u64).ok_or(ElfError::Short)?;
-        if let Some(segment) = segment(file, at as usize)? {
+    let table = field(file, class.table, class.word)?;
+    let mut image = Image { entry: field(file, 24, class.word)?, segments: List::default() };
+    for index in 0..field(file, class.entry_size + 2, 2)? {
+        let at = table.checked_add(index * class.program_header as u64).ok_or(ElfError::Short)?;
+        if let Some(segment) = segment(file, class, at as usize)? {
             let place = image.segments.partition_point(|s| s.virt.start < segment.virt.start);
             image.segments.replace(place..place, &[segment]).map_err(|_| ElfError::Segments)?;
         }
@@ -103,10 +158,12 @@ pub fn parse(file: &[u8]) -> Result<Image, ElfError> {
 }
 
 /// Returns the segment whose program header is at `at`; `None` if it is empty or not loadable.
-fn segment(file: &[u8], at: usize) -> Result<Option<Segment>, ElfError> {
-    let word = |offset| field(file, at.checked_add(offset).ok_or(ElfError::Short)?, 8);
-    let (kind, flags) = (word(0)? & u32::MAX as u64, word(0)? >> 32);
-    let (offset, virt, in_file, in_memory) = (word(8)?, word(16)?, word(32)?, word(40)?);
+fn segment(file: &[u8], class: &Class, at: usize) -> Result<Option<Segment>, ElfError> {
+    let part = |offset, size| field(file, at.checked_add(offset).ok_or(ElfError::Short)?, size);
+    let word = |offset| part(offset, class.word);
+    let (kind, flags) = (part(0, 4)?, part(class.flags, 4)?);
+    let (offset, virt) = (word(class.offset)?, word(class.virt)?);
+    let (in_file, in_memory) = (word(class.in_file)?, word(class.in_memory)?);
     if kind != SEGMENT_LOAD || in_memory == 0 {
         return Ok(None);
     }
@@ -158,7 +215,7 @@ mod tests {
     /// An image with the given segments (flags, offset, address, file size, memory size).
     fn image(entry: u64, segments: &[(u32, u64, u64, u64, u64)]) -> Vec<u8> {
         let mut file = vec![0u8; 0x2000];
-        file[..7].copy_from_slice(&IDENTIFICATION);
+        file[..7].copy_from_slice(&CLASS_64.identification);
         file[16] = 2;
         file[18] = 62;
         file[24..32].copy_from_slice(&entry.to_le_bytes());
@@ -214,17 +271,50 @@ mod tests {
         assert_eq!(parse(&[0; 4096]).map(|_| ()).unwrap_err(), ElfError::NotExecutable);
     }
 
+    /// An image of 32 bits with one segment, from the first address on.
+    fn image_32() -> Vec<u8> {
+        let mut file = vec![0u8; 0x2000];
+        let header = [(16, 0x3_0002u32), (24, 0x1_0004), (28, 52), (42, 0x1_0020)];
+        let segment = [(52, 1u32), (56, 0x1000), (60, 0x1_0000), (68, 0x20), (72, 0x1800), (76, 5)];
+        file[..7].copy_from_slice(&CLASS_32.identification);
+        for (at, value) in header.into_iter().chain(segment) {
+            file[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        file
+    }
+
+    #[test]
+    fn an_image_of_32_bits_is_read_as_one() {
+        let mut file = image_32();
+        let Image { entry, segments } = parse_32(&file).unwrap();
+        assert_eq!((entry, segments.len()), (0x1_0004, 1));
+        assert_eq!(segments[0].virt, Range::new(0x1_0000, 0x1_1800));
+        assert_eq!(segments[0].file, Range::new(0x1000, 0x1020));
+        assert_eq!(segments[0].rights, FPAGE_READ | FPAGE_EXEC);
+        assert_eq!(parse(&file).map(|_| ()).unwrap_err(), ElfError::NotExecutable);
+        file[72..76].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(parse_32(&file).map(|_| ()).unwrap_err(), ElfError::Address);
+        assert_eq!(parse_32(b"\x7fELF").map(|_| ()).unwrap_err(), ElfError::Short);
+        assert_eq!(parse_32(&image(0x100_0010, &[])).map(|_| ()).unwrap_err(), ElfError::NotExecutable);
+    }
+
     #[test]
     fn any_damage_gives_an_answer() {
         let good = image(0x100_0010, &[(5, 0, 0x100_0000, 0x1000, 0x1000), (6, 0x1000, 0x100_2000, 0x10, 0x3000)]);
+        damage(&good, 176, parse);
+        damage(&image_32(), 84, parse_32);
+    }
+
+    /// Reads the file with random bytes among its first ones, which are its headers.
+    fn damage(good: &[u8], headers: u64, parse: fn(&[u8]) -> Result<Image, ElfError>) {
         let mut seed = 0x2545_f491_4f6c_dd1du64;
         for _ in 0..50_000 {
-            let mut file = good.clone();
+            let mut file = good.to_vec();
             for _ in 0..3 {
                 seed ^= seed << 13;
                 seed ^= seed >> 7;
                 seed ^= seed << 17;
-                file[(seed % 176) as usize] = (seed >> 32) as u8;
+                file[(seed % headers) as usize] = (seed >> 32) as u8;
             }
             if let Ok(image) = parse(&file) {
                 assert!(PLACES.iter().any(|place| place.contains(image.span())) && image.span().size() <= MAX_IMAGE);

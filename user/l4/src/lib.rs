@@ -8,10 +8,10 @@
 //! On these are built `message` (requests and replies as types), `server` and `pager` (their loops;
 //! `preempter` decodes what a scheduler receives), `pipe`, `timer`, and for drivers `device`, `pci`
 //! and `serial`. `start` and `program` are a program's first steps. `memory` and `clan` provide
-//! pages and child tasks; `program` and `clan` need the layout of `program.ld` and do not exist on
-//! the developer's machine. `root`, `print` and `sigma0` are clients of the root task, the parent
-//! and sigma0. `record`, `elf` and `lines` parse and sort; `list` and `ranges` are containers
-//! without a heap.
+//! pages and child tasks, `small` child tasks of 32-bit code; `program`, `clan` and `small` need
+//! the layout of `program.ld` and do not exist on the developer's machine. `root`, `print` and
+//! `sigma0` are clients of the root task, the parent and sigma0. `record`, `elf` and `lines` parse
+//! and sort; `list` and `ranges` are containers without a heap.
 //!
 //! `docs/native.md` is a tutorial.
 
@@ -42,6 +42,8 @@ pub mod root;
 pub mod serial;
 pub mod server;
 pub mod sigma0;
+#[cfg(target_os = "none")]
+pub mod small;
 pub mod start;
 pub mod strings;
 pub mod task;

@@ -17,6 +17,7 @@ pub const CONSTANTS: &[&[Constant]] = &[
     crate::boot::CONSTANTS,
     crate::sigma0::CONSTANTS,
     crate::linux::CONSTANTS,
+    crate::small::CONSTANTS,
     crate::status::CONSTANTS,
 ];
 
@@ -46,7 +47,9 @@ pub fn write(out: &mut impl Write) -> fmt::Result {
         writeln!(out, "/*{} */", constant.doc)?;
         writeln!(out, "#define KEEL_{} {:#x}", constant.name, constant.value)?;
     }
-    out.write_str("\n#ifndef __ASSEMBLY__\n")?;
+    // On x86-64 the type is the one of Linux's own words, which printf's formats of Linux expect.
+    out.write_str("\n#ifndef __ASSEMBLY__\n\n#ifdef __i386__\ntypedef unsigned long long keel_word;\n")?;
+    out.write_str("#else\ntypedef unsigned long keel_word;\n#endif\n")?;
     for layout in LAYOUTS {
         write_layout(out, layout)?;
     }
@@ -58,7 +61,7 @@ fn write_layout(out: &mut impl Write, layout: &Layout) -> fmt::Result {
     write_snake(out, layout.name)?;
     out.write_str(" {\n")?;
     for field in layout.fields {
-        write!(out, "\tunsigned long {}", field.name)?;
+        write!(out, "\tkeel_word {}", field.name)?;
         if field.words != 1 {
             write!(out, "[{}]", field.words)?;
         }
@@ -88,7 +91,7 @@ mod tests {
         super::write(&mut header).unwrap();
         assert!(header.contains("#define KEEL_CALL_TASK_NEW 0x6\n"));
         assert!(header.contains("struct keel_map_item {\n"));
-        assert!(header.contains("\tunsigned long words[128];"));
+        assert!(header.contains("\tkeel_word words[128];"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a call's status says: its sides' and codes' names as constants, and the way back from
-//! `Status` and a code.
+//! What a call's status says: its sides' and codes' names as constants, the way back from
+//! `Status` and a code, and the words for it.
 
+use core::fmt;
 use keel_abi::{Error, Side, Status};
 
 keel_abi::constants! {
@@ -62,6 +63,42 @@ pub const ERRORS: [Error; 13] = [
 #[inline]
 pub fn error_of(code: u64) -> Option<Error> {
     ERRORS.into_iter().find(|error| *error as u64 == code)
+}
+
+/// Why a call failed, and in which phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The phase.
+    pub side: Side,
+    /// The reason.
+    pub error: Error,
+}
+
+impl Failure {
+    /// A failure of the call itself.
+    pub const fn call(error: Error) -> Failure {
+        Failure { side: Side::Call, error }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.error {
+            Error::NoPartner => "it does not exist",
+            Error::Timeout => "it took too long",
+            Error::Cancelled => "it was cancelled",
+            Error::Aborted => "it was aborted",
+            Error::NoMemory => "the account has too little kernel memory",
+            Error::SendFault => "the sender's page fault took too long",
+            Error::ReceiveFault => "the receiver's page fault took too long",
+            Error::MessageCut => "the message was cut",
+            Error::Invalid => "an argument is impossible",
+            Error::Denied => "there is no right to do this",
+            Error::NotSupported => "it is not supported",
+            Error::Busy => "it is in use by another task",
+            Error::Retired => "its versions are used up",
+        })
+    }
 }
 
 /// Returns side and error, or `None` for success and for a word that is not a status.

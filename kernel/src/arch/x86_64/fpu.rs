@@ -43,8 +43,9 @@ object! {
         pub tls: [Word; 3] = [const { Word::new(0) }; 3],
         /// What of them is in its window (`confine`).
         pub shown: [Word; 3] = [const { Word::new(0) }; 3],
-        /// The selectors that it had at its last call on a fast path, while they can be loaded.
-        pub selectors: Word = Word::new(u64::MAX),
+        /// The selectors that it had at its last call on a fast path, while they can be loaded; or
+        /// null ones, which always can.
+        pub selectors: Word = Word::new(0),
     }
 }
 
@@ -312,7 +313,7 @@ pub fn debug_tls_changed(thread: Ref<Thread>) {
 /// A thread's descriptors changed, or what of them it can reach.
 pub fn confine(thread: Ref<Thread>) {
     let Some(extra) = thread.extra.get() else { return };
-    extra.selectors.set(u64::MAX);
+    extra.selectors.set(0);
     for (shown, own) in extra.shown.iter().zip(&extra.tls) {
         shown.set(segments::confined(own.get(), thread.reach.get(), thread.down.get()));
     }

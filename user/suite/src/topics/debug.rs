@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Debug registers, single steps and thread-local descriptors of alien threads.
 
-use crate::alien::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, Alien};
+use crate::alien::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, Alien, CODE_32};
 use crate::case::{Case, Outcome};
 use crate::pool::page;
 use crate::{refused, same};
@@ -9,9 +9,11 @@ use keel_l4::abi::call::{KIND_EXCEPTION, KIND_SYSCALL};
 use keel_l4::abi::memory::{EX_DEBUG_GET, EX_DEBUG_SET, EX_TLS};
 use keel_l4::abi::ExRegs;
 use keel_l4::call::Failure;
+use keel_l4::ipc::{send_and_wait, wait, Message, Timeout};
 use keel_l4::{thread, Id};
 
 pub const CASES: &[Case] = &[
+    ("selectors-of-ones", selectors_of_ones),
     ("single-step", single_step),
     ("breakpoint-register", breakpoint),
     ("watchpoint", watchpoint),
@@ -146,6 +148,24 @@ fn system_descriptors() -> Outcome {
             tls[place] = bad;
             refused!("a descriptor", set_tls(alien.id, tls), Call Invalid);
         }
+    }
+    Ok(())
+}
+
+/// Selectors in a frame that no call of the thread's had are not loaded as they are, whatever the
+/// kernel keeps in place of such a call's.
+fn selectors_of_ones() -> Outcome {
+    const NOWHERE: u64 = 0x7000_0000;
+    let alien = Alien::new(code_syscall, |f| f.ax = 0x600d)?;
+    set_tls(alien.id, [data_segment(0), 0, 0])?;
+    same!("kind", alien.start()?.tag.kind(), KIND_SYSCALL);
+    set_tls(alien.id, [data_segment(0), 0, 0])?;
+    // Nothing waits for this thread any more, so that the replies below take the fast path.
+    let _ = wait(Timeout::Zero);
+    for _ in 0..20 {
+        alien.edit(|f| (f.segments, f.cs, f.ip, f.fs_base, f.gs_base) = (u64::MAX, CODE_32, NOWHERE, 0, 0));
+        let got = send_and_wait(alien.id, Message::label(0), Timeout::Zero, Timeout::Never)?;
+        same!("where it faults", got.words[0], NOWHERE);
     }
     Ok(())
 }

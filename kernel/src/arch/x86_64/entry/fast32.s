@@ -22,6 +22,8 @@
 
 # The values of ds, es, fs and gs together, in a frame.
 .set PLAIN_SELECTORS, USER_SS << 16 | USER_SS
+# The bits of a selector of which one is set where it is not null.
+.set NOT_NULL, 0xfffc
 
 # Check: the thread rbx is in this wait on this CPU, and has the flag SMALL alone. Uses rax.
 .macro must_wait_small kind, refused
@@ -169,13 +171,10 @@ symbol \name, 64
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
     # Perhaps it is an alien thread with descriptors, and no other flags than for an FPU state and a
-    # window. It has no breakpoints.
+    # window.
     mov edx, [rbp + THREAD_flags]
     and edx, ~(FPU | SMALL)
     cmp edx, ALIEN | DEBUG_TLS
-    jne .Lint80_saved_\name
-    mov r15, [rbp + THREAD_extra]
-    cmp qword ptr [r15 + {EXTRA_DR7}], 0
     jne .Lint80_saved_\name
     # The message, as in fast_paths.
     mov r8, rax
@@ -184,6 +183,10 @@ symbol \name, 64
     xor r12d, r12d
     mov rsi, {INT80_TAG}
     take_lock 1, rbp, .Lint80_saved_\name
+    # It has no breakpoints.
+    mov r15, [rbp + THREAD_extra]
+    cmp qword ptr [r15 + {EXTRA_DR7}], 0
+    jne .Lint80_alien_refused_\name
     mov rdi, [rbp + THREAD_handler]
     look_up .Lint80_alien_refused_\name
     # The handler may run next, SYSRET can return to it, and it has no selectors.
@@ -200,10 +203,6 @@ symbol \name, 64
     save_selectors "r15 + EXTRA_selectors"
     mov rax, [r15 + EXTRA_selectors]
     mov [rsp + FRAME_segments], rax
-    # Bases as the thread sees them (switch.rs: show_own_bases). One below its window is that of a
-    # null selector.
-    mov rcx, [rbp + THREAD_reach]
-    xor cl, cl
     rdfsbase rax
     swapgs
     rdgsbase rdx
@@ -212,11 +211,19 @@ symbol \name, 64
     .irp register, ds, es, fs
     mov \register, r12d
     .endr
+    # Bases as the thread sees them: in a window less its base, or those of null selectors, which
+    # may be anything, zero (switch.rs: show_own_bases).
+    mov rcx, [rbp + THREAD_reach]
+    test rcx, rcx
+    jz .Lint80_own_bases_\name
+    xor cl, cl
     sub rax, rcx
-    cmovc rax, r12
-    mov [rsp + FRAME_fs_base], rax
+    test word ptr [r15 + EXTRA_selectors + 4], NOT_NULL
+    cmovz rax, r12
     sub rdx, rcx
-    cmovc rdx, r12
+    test word ptr [r15 + EXTRA_selectors + 6], NOT_NULL
+    cmovz rdx, r12
+.Lint80_own_bases_\name: mov [rsp + FRAME_fs_base], rax
     mov [rsp + FRAME_gs_base], rdx
     # The handler has no descriptors.
     .irp place, 0, 8, 16
@@ -227,8 +234,10 @@ symbol \name, 64
     # The exception made ss null: see user_exception in entry.s.
     mov eax, KERNEL_SS
     mov ss, eax
-    # Bases are saved already: what change_bases saves goes to the kernel stack.
+    # A handler in supervisor mode gets no flags of its own. Bases are saved already: what
+    # change_bases saves goes to the kernel stack.
     mov rsp, gs:[CPU_stack]
+    clear_flags
     sub rsp, 8 * FRAME_WORDS
     leave_to_handler 1, \pcids, \supervisor, 0, 1
 
