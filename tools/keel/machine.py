@@ -265,7 +265,9 @@ PAIRS_MACHINES = (
     ),
 )
 # The same of a server in user mode that its 32-bit clients' spaces show.
-RESIDENTS_MACHINES = tuple(replace(tested, name=tested.name.replace("pairs", "residents")) for tested in PAIRS_MACHINES)
+RESIDENTS_MACHINES = tuple(
+    replace(tested, name=tested.name.replace("pairs", "residents"), arguments="rounds=100") for tested in PAIRS_MACHINES
+)
 SERVER_LONG = (
     TestMachine(
         "attacking-server-long",

@@ -18,6 +18,9 @@ use keel_l4::{thread, Id};
 pub const CODE: u64 = 0x40_0000;
 /// See CODE. Its bases lead there; its first word counts its turns.
 pub const DATA: u64 = 0x50_0000;
+/// Flags: string instructions run backwards; in user mode alignment checks, in supervisor mode no
+/// SMAP.
+pub const DF_AND_AC: u64 = 1 << 10 | 1 << 18;
 /// Rights to its code and to its data.
 pub const CODE_RIGHTS: u64 = FPAGE_READ | FPAGE_EXEC;
 /// See CODE_RIGHTS.
@@ -71,8 +74,15 @@ core::arch::global_asm!(
     "jnz 5b",
     "jmp 2b",
     "6: ud2",
+    // A call with the direction flag and that of alignment checks set.
+    ".global client_flags",
+    "client_flags: pushfq",
+    "or dword ptr [rsp], {DF_AND_AC}",
+    "popfq",
+    "int 0x80",
+    "ud2",
     ".p2align 12",
-    // The same with 32 bits: ebx = number of the last call, esi = whether it has an FPU state, edi =
+    // The same as above with 32 bits: ebx = number of the last call, esi = whether it has an FPU state, edi =
     // pauses.
     ".code32",
     ".global client_code_32",
@@ -134,6 +144,7 @@ core::arch::global_asm!(
     ".p2align 12",
     ".popsection",
     DATA = const DATA,
+    DF_AND_AC = const DF_AND_AC,
 );
 
 unsafe extern "C" {
@@ -181,24 +192,36 @@ pub fn task(number: u32) -> Result<Id, Failure> {
     create_empty(&NewTask { number, max_priority: PRIORITY, quota: TASK_SHARED_QUOTA, resident, ..NewTask::default() })
 }
 
-/// The registers with which 32-bit code starts at `ip`, in this file's page. Its segment of code is
-/// said to be that of 64 bits, which the kernel does not believe.
-pub fn frame_32(ip: u64) -> Frame {
+/// The registers with which code starts at `ip`, in the page of clients' code.
+pub fn frame_64(ip: u64) -> Frame {
     let mut start = Frame::zeroed();
     (start.ip, start.cs, start.ss, start.flags) = (CODE + ip - code(), USER_CODE, USER_DATA, FLAGS);
-    (start.sp, start.segments) = (DATA + PAGE_SIZE, SELECTORS);
+    start.sp = DATA + PAGE_SIZE;
     start
 }
 
-/// Starts an alien thread with the frame `index`, whose pager and handler is `server`.
-pub fn start_with(task: Id, index: u64, start: Frame, server: Id, processor: u64) -> Result<Id, Failure> {
+/// The same of 32-bit code. Its segment of code is said to be that of 64 bits, which the kernel does
+/// not believe.
+pub fn frame_32(ip: u64) -> Frame {
+    Frame { segments: SELECTORS, ..frame_64(ip) }
+}
+
+/// Starts an alien thread with the frame `index`, whose pager and handler is `server`, and which has
+/// a thread-local segment if `local` says so.
+pub fn start_with(
+    task: Id,
+    [index, processor]: [u64; 2],
+    start: Frame,
+    server: Id,
+    local: bool,
+) -> Result<Id, Failure> {
     // SAFETY: the program has bought the frames' page, and no thread has this frame.
     unsafe { frame(index).write_volatile(start) };
     let mut record = ExRegs::zeroed();
     (record.frame, record.pager, record.handler) = (index, server.0, server.0);
     let mask = EX_CREATE | EX_ALIEN | EX_FRAME | EX_PAGER | EX_HANDLER;
     let client = thread::exchange(thread::lthread(task, LTHREAD_TASK as u16), mask, &mut record)?;
-    if is_resident() {
+    if local {
         let mut record = ExRegs { tls: [LOCAL_DESCRIPTOR, 0, 0], ..ExRegs::zeroed() };
         thread::exchange(client, EX_TLS, &mut record)?;
     }
@@ -210,14 +233,13 @@ pub fn start_with(task: Id, index: u64, start: Frame, server: Id, processor: u64
 
 /// Starts a client on a processor, with the frame of that number, in its `life`.
 pub fn start(task: Id, processor: u64, server: Id, life: u64) -> Result<Id, Failure> {
-    let mut start = if is_resident() { frame_32(code()) } else { Frame::zeroed() };
+    let mut start = if is_resident() { frame_32(code()) } else { frame_64(code()) };
     let (last, with_fpu) = (life << life_shift(), processor % 2);
     if is_resident() {
         (start.bx, start.si, start.di) = (last & u32::MAX as u64, with_fpu, PAUSES);
     } else {
-        (start.ip, start.cs, start.ss, start.flags) = (CODE, USER_CODE, USER_DATA, FLAGS);
         (start.fs_base, start.gs_base) = (DATA, DATA);
         (start.bx, start.r12, start.r14) = (last, with_fpu, PAUSES);
     }
-    start_with(task, processor, start, server, processor)
+    start_with(task, [processor; 2], start, server, is_resident())
 }

@@ -15,6 +15,7 @@
 mod client;
 mod resident;
 mod side;
+mod single;
 
 use core::arch::asm;
 use core::fmt;
@@ -398,6 +399,7 @@ fn main(program: Program) -> Result<(), Failure> {
         if client::is_resident() {
             resident::CASES.iter().for_each(|(name, case)| score.add(name, case(&pairs)));
         } else {
+            score.add("flags", single::flags(&pairs));
             score.add("direct", direct(&mut pairs));
         }
         for (name, action) in ACTIONS {

@@ -2,14 +2,14 @@
 //! A server in user mode in its clients' spaces: who may have that, and what 32-bit clients try to
 //! reach it, or to run 64-bit code, which could.
 
-use crate::client::{self, CODE, CODE_RIGHTS, DATA, DATA_RIGHTS};
-use crate::{check, Fault, Outcome, Pairs};
+use crate::client::{self, CODE};
+use crate::{check, single, Fault, Outcome, Pairs};
 use keel_l4::abi::call::*;
 use keel_l4::abi::memory::FEATURE_SEGMENT_LIMITS;
 use keel_l4::abi::programs::AREA_UPPER;
-use keel_l4::ipc::{send_and_wait, wait, Received, Timeout};
+use keel_l4::abi::Frame;
+use keel_l4::ipc::Received;
 use keel_l4::kip::kip_at;
-use keel_l4::pager;
 use keel_l4::task::{self, NewTask};
 use keel_l4::{thread, utcb, Error, Id};
 
@@ -17,10 +17,6 @@ use keel_l4::{thread, utcb, Error, Id};
 pub const CASES: [(&str, fn(&Pairs) -> Outcome); 4] =
     [("created", created), ("reaches", reaches), ("attacks", attacks), ("syscall", syscall)];
 
-/// The frame of the threads here: after those of the pairs.
-const FRAME: u64 = crate::side::MOST as u64;
-/// Most page faults of an attack at its own code and data.
-const FAULTS: usize = 4;
 const UD: u64 = 6;
 const GP: u64 = 13;
 /// Selectors: 64-bit code, the processor's number, kernel data, the task state segment.
@@ -37,14 +33,10 @@ unsafe extern "C" {
     static attack_syscall: u8;
 }
 
-/// A task of its own for a case, beside those of the pairs.
-fn number(pairs: &Pairs) -> u32 {
-    pairs.first_task + pairs.processors() as u32
-}
-
 /// Tasks with an upper half, with a kernel area there, or in supervisor mode are not its own.
 fn created(pairs: &Pairs) -> Outcome {
-    let plain = NewTask { number: number(pairs), resident: true, quota: TASK_SHARED_QUOTA, ..NewTask::default() };
+    let plain =
+        NewTask { number: single::number(pairs), resident: true, quota: TASK_SHARED_QUOTA, ..NewTask::default() };
     let bad = [
         NewTask { upper_half: true, ..plain },
         NewTask { upper_half: true, resident: false, ..plain },
@@ -67,37 +59,21 @@ fn reaches(pairs: &Pairs) -> Outcome {
             let refused = thread::set_reach(client, reach, Id::NIL).is_err();
             check(refused, "its reach was changed", [reach, 0])?;
         }
-        let host =
-            task::create_empty(&NewTask { number: number(pairs), quota: TASK_SHARED_QUOTA, ..NewTask::default() })?;
+        let host = task::create_empty(&NewTask {
+            number: single::number(pairs),
+            quota: TASK_SHARED_QUOTA,
+            ..NewTask::default()
+        })?;
         let refused = thread::set_reach(client, 0x8000_0000 | SMALL_MIN_LOG2, host);
         check(refused.is_err(), "its reach was changed", [host.0, 0])?;
-        task::delete(number(pairs), utcb::my_id())?;
+        task::delete(single::number(pairs), utcb::my_id())?;
     }
     Ok(())
 }
 
-/// The message with which an attack ends: not a page fault at its own code and data.
+/// The message with which an attack ends.
 fn outcome(pairs: &Pairs, code: *const u8, cx: u64, dx: u64) -> Result<Received, Fault> {
-    let task = client::task(number(pairs))?;
-    let mut frame = client::frame_32(code as u64);
-    (frame.cx, frame.dx) = (cx, dx);
-    let attacker = client::start_with(task, FRAME, frame, utcb::my_id(), 0)?;
-    let mut got = wait(Timeout::Never)?;
-    for _ in 0..FAULTS {
-        let fault = pager::Fault::of(&got);
-        let (from, rights) = match fault.page() {
-            CODE => (client::code(), CODE_RIGHTS),
-            DATA => (pairs.sides[0].data(), DATA_RIGHTS),
-            _ => break,
-        };
-        if got.tag.kind() != KIND_PAGE_FAULT || got.from != attacker {
-            break;
-        }
-        got = send_and_wait(attacker, fault.map(from, rights), Timeout::Zero, Timeout::Never)?;
-    }
-    thread::delete(attacker)?;
-    task::delete(number(pairs), utcb::my_id())?;
-    Ok(got)
+    single::outcome(pairs, Frame { cx, dx, ..client::frame_32(code as u64) })
 }
 
 /// The server's address in 32 bits is the client's own, where it has nothing. Every segment that
