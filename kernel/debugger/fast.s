@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What the fast paths (kernel/src/arch/x86_64/entry/fast.s) check and do in the debugger's build, and
-# nothing in others. gs is the kernel's.
+# What the fast paths (kernel/src/arch/x86_64/entry/fast.s) check and do in the debugger's build,
+# and nothing in others. gs is the kernel's.
 
 # Check: the registers in the processor are those of the thread whose TCB is in `caller`.
 .macro check_loaded caller

@@ -82,8 +82,8 @@ core::arch::global_asm!(
     "int 0x80",
     "ud2",
     ".p2align 12",
-    // The same as above with 32 bits: ebx = number of the last call, esi = whether it has an FPU state, edi =
-    // pauses.
+    // The same as above with 32 bits: ebx = number of the last call, esi = whether it has an FPU
+    // state, edi = pauses.
     ".code32",
     ".global client_code_32",
     "client_code_32:",
@@ -200,14 +200,14 @@ pub fn frame_64(ip: u64) -> Frame {
     start
 }
 
-/// The same of 32-bit code. Its segment of code is said to be that of 64 bits, which the kernel does
-/// not believe.
+/// The same of 32-bit code. Its segment of code is said to be that of 64 bits, which the kernel
+/// does not believe.
 pub fn frame_32(ip: u64) -> Frame {
     Frame { segments: SELECTORS, ..frame_64(ip) }
 }
 
-/// Starts an alien thread with the frame `index`, whose pager and handler is `server`, and which has
-/// a thread-local segment if `local` says so.
+/// Starts an alien thread with the frame `index`, whose pager and handler is `server`, and which
+/// has a thread-local segment if `local` says so.
 pub fn start_with(
     task: Id,
     [index, processor]: [u64; 2],

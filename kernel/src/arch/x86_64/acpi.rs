@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12),
-//! and where the PM timer is (ACPI 6.4, 5.2.9). Everything is read with bounds; a table that makes no sense is as good as none.
+//! and where the PM timer is (ACPI 6.4, 5.2.9). Everything is read with bounds; a table that makes
+//! no sense is as good as none.
 
 use crate::{arch::cpu, arch::direct, base::abi::*, base::facts::Memory, base::*};
 /// The reader of firmware's numbers, for the loader's too.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Small address spaces. Residence (keel.place=i386=resident): the spaces of 32-bit programs show the
- * server in their upper half, which 32-bit code cannot name, so that it serves them there.
- * Windows (keel.place=i386=small): 32-bit programs in windows of the server's tables,
- * whose lower half is empty. The micro-kernel changes to them and back by segments, without a
- * change of tables. A program gets a window at exec, its forks get windows of their own, and each
- * mm gives its back with its L4 task. What is in the window is laid out for its size: the stack at
- * its end, mappings 128 MB below. Who reaches outside, by a mapping that had no room for example,
- * goes on in its own space, without being told; who finds no window free begins there. The server's
- * task is then not for programs (kernel/inside.c), which could read all windows.
+ * Small address spaces. Residence (keel.place=i386=resident): the spaces of 32-bit programs show
+ * the server in their upper half, which 32-bit code cannot name, so that it serves them there.
+ * Windows (keel.place=i386=small): 32-bit programs in windows of the server's tables, whose lower
+ * half is empty. The micro-kernel changes to them and back by segments, without a change of tables.
+ * A program gets a window at exec, its forks get windows of their own, and each mm gives its back
+ * with its L4 task. What is in the window is laid out for its size: the stack at its end, mappings
+ * 128 MB below. Who reaches outside, by a mapping that had no room for example, goes on in its own
+ * space, without being told; who finds no window free begins there. The server's task is then not
+ * for programs (kernel/inside.c), which could read all windows.
  */
 #include <linux/bitmap.h>
 #include <linux/init.h>
