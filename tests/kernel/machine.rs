@@ -721,7 +721,6 @@ pub mod switch {
 
 /// The switch to the first thread.
 pub mod entry {
-
     pub fn start() -> ! {
         panic!("the host tests do not boot")
     }
