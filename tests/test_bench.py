@@ -489,6 +489,8 @@ def test_native_tasks_in_windows_change_no_space(run: ModuleType, tmp_path: Path
         small, large = (parts[f"{place}-{row}"]["cycles"][machine] for place in ("small", "large"))
         assert small["untagged"] == small["tagged"]
         assert large["untagged"] - large["tagged"] >= rounds * 2 * (480 - 100)
+        changes = [parts[f"{place}-{row}"]["space_changes"] for place in ("small", "large")]
+        assert changes == [0, rounds * 2]
     misses = {place: parts[f"{place}-data/16"]["misses"][machine] for place in ("small", "large")}
     assert misses["large"]["untagged"]["data"] >= 16 * rounds
     assert misses["small"]["untagged"]["data"] == misses["large"]["tagged"]["data"] == 0

@@ -48,14 +48,8 @@ pub fn find_map<'a, T>(
 
 /// Returns the whole table at `physical` if it has this signature and its checksum is correct.
 pub fn table<'a>(physical: u64, signature: &[u8; 4], read: Reader<'_, 'a>) -> Option<&'a [u8]> {
-    let header = read(physical, HEADER)?;
-    if !header.starts_with(signature) {
-        return None;
-    }
-    let length = number(header, LENGTH, 4)? as usize;
-    if !(HEADER..=MOST_BYTES).contains(&length) {
-        return None;
-    }
+    let header = read(physical, HEADER).filter(|header| header.starts_with(signature))?;
+    let length = Some(number(header, LENGTH, 4)? as usize).filter(|length| (HEADER..=MOST_BYTES).contains(length))?;
     read(physical, length).filter(|table| sums_to_zero(table))
 }
 

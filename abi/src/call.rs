@@ -243,10 +243,6 @@ crate::constants! {
     IRQ_MODE_LEVEL = 2;
     /// MSI operation (to ID_MSI): allocate; answer: w0 = id, w1 = address, w2 = data
     MSI_ALLOCATE = 1;
-    /// Check operation (to ID_CHECK): check all invariants; answer: w0 = number of violations
-    CHECK_ALL = 0;
-    /// Check operation: the next SYSCALL on processor w1 waits w0 ns (at most 10^9) for its lock
-    CHECK_DELAY = 1;
     /// Quota operation: move w1 unused pages from the caller's account to that of the task w0 of
     /// its clan
     QUOTA_ENLARGE = 1;
@@ -317,7 +313,6 @@ pub enum Error {
 
 impl Error {
     /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
-    #[inline]
     pub fn when(self, condition: bool) -> Result<(), Error> {
         (!condition).then_some(()).ok_or(self)
     }
@@ -384,11 +379,6 @@ impl Tag {
     /// The kind: `KIND_*`.
     pub const fn kind(self) -> u64 {
         self.0 >> TAG_KIND_SHIFT & TAG_KIND_MASK
-    }
-
-    /// Returns true if all of these flags (`TAG_REDIRECTED` and so on) are set.
-    pub const fn has(self, flags: u64) -> bool {
-        self.0 & flags == flags
     }
 
     /// The label.

@@ -34,7 +34,6 @@ macro_rules! layout {
             pub const WORDS: usize = core::mem::size_of::<$shared>() / 8;
 
             /// Returns it as an array of words.
-            #[inline]
             pub fn words(&self) -> &[$crate::word::Word; $shared::WORDS] {
                 // SAFETY: it consists of exactly these words.
                 unsafe { &*(self as *const $shared).cast() }

@@ -107,7 +107,6 @@ impl Id {
     }
 
     /// Returns true if this id names a kernel object (neither nil nor a thread).
-    #[inline]
     pub const fn is_source(self) -> bool {
         self.0 != ID_NIL && self.0 < SMALL_IDS
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A list of bounded length in an array, without a heap; a full list returns an error.
 
-use core::ops::{Deref, DerefMut, Range};
+use core::ops::{Deref, Range};
 
 /// A list of at most `N` items; it dereferences to a slice.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +52,6 @@ impl<T, const N: usize> Deref for List<T, N> {
 
     fn deref(&self) -> &[T] {
         &self.items[..self.used]
-    }
-}
-
-impl<T, const N: usize> DerefMut for List<T, N> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.items[..self.used]
     }
 }
 

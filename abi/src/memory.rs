@@ -326,7 +326,6 @@ impl SharedUtcb {
 
 impl SharedFrame {
     /// Returns the registers that have message words 0 to 5.
-    #[inline]
     pub fn message(&self) -> [&Word; REGISTER_WORDS as usize] {
         [&self.r8, &self.r9, &self.r10, &self.r12, &self.r13, &self.r14]
     }

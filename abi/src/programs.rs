@@ -4,6 +4,7 @@
 //! command sees to that.
 
 use crate::{call::*, fpage::*, ids::*, list::List, Fpage, Id, Tag};
+use core::ops::DerefMut;
 
 crate::constants! {
     /// Constants of this module for the C header.
@@ -66,6 +67,11 @@ impl Tag {
         Tag::kernel(KIND_USER, label, words)
     }
 
+    /// Returns true if all of these flags (`TAG_REDIRECTED` and so on) are set.
+    pub const fn has(self, flags: u64) -> bool {
+        self.0 & flags == flags
+    }
+
     /// Returns the tag with `maps` map items.
     pub const fn with_maps(self, maps: u64) -> Tag {
         Tag((self.0 & !(0xff << TAG_MAPS_SHIFT)) | (maps & 0xff) << TAG_MAPS_SHIFT)
@@ -76,6 +82,12 @@ impl Fpage {
     /// Returns the fpage with another cache type.
     pub const fn with_cache(self, cache: u64) -> Fpage {
         Fpage((self.0 & !(3 << FPAGE_CACHE_SHIFT)) | ((cache & 3) << FPAGE_CACHE_SHIFT))
+    }
+}
+
+impl<T, const N: usize> DerefMut for List<T, N> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items[..self.used]
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The records of the event trace, which the debug build keeps for each processor.
-//! `docs/tracing.md` describes them.
+//! What only the debug build has: the records of the event trace, which it keeps for each
+//! processor (`docs/tracing.md` describes them), and the operations of the kernel object ID_CHECK.
 
 crate::constants! {
     /// Constants of this module for the C header.
@@ -28,6 +28,10 @@ crate::constants! {
     RECORD_PROCESSOR_SHIFT = 8;
     /// Shift of the label in the event word
     RECORD_LABEL_SHIFT = 32;
+    /// Check operation (to ID_CHECK): check all invariants; answer: w0 = number of violations
+    CHECK_ALL = 0;
+    /// Check operation: the next SYSCALL on processor w1 waits w0 ns (at most 10^9) for its lock
+    CHECK_DELAY = 1;
 }
 
 crate::layout! {

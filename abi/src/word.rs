@@ -38,7 +38,6 @@ impl Word {
 }
 
 /// Copies word by word, as many as both have.
-#[inline]
 pub fn copy<'a, 'b>(from: impl IntoIterator<Item = &'a Word>, to: impl IntoIterator<Item = &'b Word>) {
     from.into_iter().zip(to).for_each(|(from, to)| to.set(from.get()));
 }

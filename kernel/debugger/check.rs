@@ -14,6 +14,7 @@ use core::cell::Cell;
 use keel_abi::call::*;
 use keel_abi::fpage::{canonical, UPPER_END, UPPER_LAST, UPPER_START};
 use keel_abi::ranges::Range;
+use keel_abi::trace::{CHECK_ALL, CHECK_DELAY};
 use keel_abi::{Error, Id};
 
 // Where users may have memory the kernel has nothing.

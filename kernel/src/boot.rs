@@ -31,7 +31,11 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     if has_word(Word::Screen) {
         screen::show(screen::Shown::Console);
     }
-    let mut free = find_free(&loader);
+    // RAM that nobody has yet. The first megabyte is the firmware's and the place where processors
+    // start.
+    let mut free = loader.ram;
+    let modules = loader.modules.iter().map(|module| module.range.grow_to(PAGE as u64));
+    take(&mut free, modules.chain([Range::new(0, ROOT_IMAGE.end)]));
     let end = loader.ram.iter().last().map_or(0, |piece| piece.end);
     // `pool=NNN` is in MB.
     let wanted =
@@ -62,7 +66,9 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let mut users = loader.ram;
     take(&mut users, forbidden.iter());
     let _ = FACTS.set(Facts { ram: loader.ram, forbidden, users });
-    start_tasks(&loader);
+    let sigma0 = start_task(TaskNumber::SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(&loader, "sigma0", SIGMA0_IMAGE));
+    let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(&loader, "root", ROOT_IMAGE));
+    assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
     smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX as u32) as usize);
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
@@ -94,15 +100,6 @@ fn console(line: &[u8]) -> u16 {
 /// The switches of the command line, a bit for each of `WORDS`.
 fn switches(line: &[u8]) -> u32 {
     words(WORDS).enumerate().map(|(bit, known)| (words(line).any(|word| word == known) as u32) << bit).sum()
-}
-
-/// RAM that nobody has yet. The first megabyte is the firmware's and the place where processors
-/// start.
-fn find_free(loader: &Information) -> Memory {
-    let mut free = loader.ram;
-    let modules = loader.modules.iter().map(|module| module.range.grow_to(PAGE as u64));
-    take(&mut free, modules.chain([Range::new(0, ROOT_IMAGE.end)]));
-    free
 }
 
 /// Takes the pool, of at least so many bytes, and the table of tasks from the end of the largest
@@ -145,7 +142,7 @@ fn fill_info(loader: &Information, rsdp: u64, free: &Memory, forbidden: &Memory)
     info.features = if cpuid::has(Feature::FsGsBase) { FEATURE_FSGSBASE } else { 0 }
         | if cpuid::has(Feature::ConstantTsc) { FEATURE_CONSTANT_TSC } else { 0 }
         | if has_segment_limits() { FEATURE_SEGMENT_LIMITS } else { 0 }
-        | if cpu::numbered(0).pcids.are_used() { FEATURE_PCID } else { 0 };
+        | if cpu::numbered(0).pcids.on.get() { FEATURE_PCID } else { 0 };
     info.fpu_size = fpu::SIZE.get() as u64;
     info.fpu_mask = fpu::MASK.get();
     info.rsdp = rsdp;
@@ -197,16 +194,11 @@ fn fill_modules(info: &mut Info, loader: &Information) {
     }
 }
 
-/// Loads sigma0 and the root task to their places and makes them ready.
-fn start_tasks(loader: &Information) {
-    let sigma0 = start_task(TaskNumber::SIGMA0, SIGMA0_PRIORITY, Id::NIL, load(loader, "sigma0", SIGMA0_IMAGE));
-    let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(loader, "root", ROOT_IMAGE));
-    assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
-}
-
 /// Loads the module of this name to `place`; its first instruction.
 fn load(loader: &Information, name: &str, place: Range) -> u64 {
-    let module = loader.modules.iter().find(|module| module_name(module) == name.as_bytes());
+    // The base name of the first word of a module's command line.
+    let base_name = |module: &Module| words(module.text).next()?.rsplit(|byte| *byte == b'/').next();
+    let module = loader.modules.iter().find(|module| base_name(module) == Some(name.as_bytes()));
     let module = module.unwrap_or_else(|| panic!("no boot module is named {name}"));
     // SAFETY: the loader put the module there.
     let file = unsafe { core::slice::from_raw_parts(at(module.range.start), module.range.size() as usize) };
@@ -240,12 +232,6 @@ fn load_segments(file: &[u8], place: Range) -> Option<u64> {
         }
     }
     number(file, 24, 8)
-}
-
-/// The base name of the first word of a module's command line.
-fn module_name(module: &Module) -> &'static [u8] {
-    let word = module.text.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or(&[]);
-    word.rsplit(|byte| *byte == b'/').next().unwrap_or(&[])
 }
 
 fn start_task(number: TaskNumber, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {

@@ -125,9 +125,8 @@ pub fn hand_over(thread: Ref<Thread>) {
         lock::write_back(home);
     }
     unready(thread);
-    let deadline = deadline_of(thread);
     let time = if thread.deadline.is_armed() { thread.deadline.time() } else { TIME_NEVER };
-    home.deadlines.remove(deadline);
+    disarm(thread);
     thread.cpu.set(thread.target.get());
     thread.unset(Flags::MIGRATING);
     arm(thread, time);
@@ -281,9 +280,7 @@ fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
 
 /// Takes the first thread of the highest priority out of the queue.
 fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
-    let thread = cpu.queue.pop()?;
-    thread.unset(Flags::QUEUED);
-    Some(thread)
+    cpu.queue.pop().inspect(|thread| thread.unset(Flags::QUEUED))
 }
 
 /// Starts a time slice for the thread that runs next, if it must be limited: another thread of the

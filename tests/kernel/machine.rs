@@ -403,7 +403,7 @@ fn start() -> u64 {
     for index in 0..PROCESSORS as u8 {
         // SAFETY: memory of this size, forever.
         let cpu = unsafe { cpu::create(memory(size_of::<cpu::Processor>(), PAGE).cast(), index, index as u32) };
-        cpu.pcids.begin();
+        cpu.pcids.on.set(true);
         cpu::add(cpu);
     }
     let boot = act(0);

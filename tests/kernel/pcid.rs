@@ -28,7 +28,7 @@ struct Processor {
 impl Default for Pcids {
     fn default() -> Pcids {
         let pcids = Pcids::new();
-        pcids.begin();
+        pcids.on.set(true);
         pcids
     }
 }
@@ -127,7 +127,7 @@ fn a_space_keeps_its_translations_until_another_takes_its_tag() {
 #[test]
 fn without_tags_nothing_is_held() {
     let pcids = Pcids::new();
-    assert!(!pcids.are_used());
+    assert!(!pcids.on.get());
     pcids.enter(root(0));
     assert_eq!(pcids.of(root(0)), None);
 }

@@ -268,6 +268,14 @@ PAIRS_MACHINES = (
 RESIDENTS_MACHINES = tuple(
     replace(tested, name=tested.name.replace("pairs", "residents"), arguments="rounds=100") for tested in PAIRS_MACHINES
 )
+# Random accesses of a small task, which nothing but segment limits holds back.
+SMALL_LONG = TestMachine(
+    "small-random-long",
+    Emulator.BOCHS,
+    processor="corei7_icelake_u",
+    arguments="only=small-random attacks=1000000",
+    timeout_s=3600.0,
+)
 SERVER_LONG = (
     TestMachine(
         "attacking-server-long",

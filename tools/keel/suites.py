@@ -531,6 +531,7 @@ REST: dict[str, Suite] = {
         f"kernel-{tested.name}": _kernel_part(tested, bootconf.HOSTILE_SERVER_TEMPLATE, "minutes")
         for tested in machine.SERVER_LONG
     },
+    f"kernel-{machine.SMALL_LONG.name}": _kernel_part(machine.SMALL_LONG, bootconf.SUITE_TEMPLATE, "minutes"),
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
     "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "half an hour"),
     "linux-applications": Suite(applications, "whole applications of Debian's in Linux's own task", "a quarter of an hour"),

@@ -5,7 +5,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -38,12 +38,13 @@ MILLI = 1000
 class Part:
     """The instructions between two marks, and for each machine and variant their cycles and TLB misses by kind.
 
-    A miss is a walk of the page tables: no level of the TLB had the page.
+    A miss is a walk of the page tables: no level of the TLB had the page. A change of space is a write of CR3.
     """
 
     instructions: int
     cycles: dict[str, dict[str, int]]
     misses: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    space_changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def read_report(lines: Iterable[str], names: Sequence[str]) -> Report:
             counts = iter(numbers)
             for name in names:
                 report.parts[-1].misses[name] = {variant: {page: next(counts) for page in KINDS} for variant in VARIANTS}
+            continue
+        if kind == "space_changes":
+            report.parts[-1] = replace(report.parts[-1], space_changes=numbers[0])
             continue
         pairs = iter(numbers[1 if kind == "part" else 2 :])
         cycles = {name: dict(zip(VARIANTS, [next(pairs), next(pairs)])) for name in names}

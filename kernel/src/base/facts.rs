@@ -11,8 +11,6 @@ pub const KERNEL_START: u64 = 0x10_0000;
 pub const ROOT_IMAGE: Range = Range::new(0x40_0000, 0x80_0000);
 /// What the boot tables map.
 pub const BOOT_MAPPED: u64 = 4 << 30;
-/// No device that the kernel uses has its registers below the end of the images.
-pub const LEAST_REGISTERS: u64 = ROOT_IMAGE.end;
 
 /// Sets of memory, with room for more pieces than a firmware tells.
 pub(crate) type Memory = Ranges<128>;

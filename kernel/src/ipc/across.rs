@@ -61,10 +61,8 @@ pub fn send(cpu: &Cpu) -> bool {
 pub fn wait(cpu: &Cpu) -> bool {
     const WAIT: u64 = CALL_IPC | IPC_RECEIVE | IPC_OPEN;
     let waits = |caller: &Ref<Thread>| caller.frame().orig_ax.get() == WAIT && !caller.maybe_pending.get();
-    let Some(caller) = cpu.arrived().filter(|caller| caller.has_only(PLAIN) && waits(caller)) else { return false };
-    if caller.is_called_up() {
-        return false;
-    }
+    let served = |caller: &Ref<Thread>| caller.has_only(PLAIN) && waits(caller) && !caller.is_called_up();
+    let Some(caller) = cpu.arrived().filter(served) else { return false };
     // Commit.
     caller.block(State::Receiving, true, Id::NIL);
     true

@@ -12,15 +12,12 @@
 use crate::arch::{clock, compat, cpu, print::log, switch, tables::VECTOR_PF};
 use crate::{base::abi::*, base::*, ipc::*, mm::space, object::task, object::thread::*, sched};
 
-/// Page-fault error code bits (Intel SDM volume 3, 4.7).
-pub mod code {
-    /// A page is mapped there: the access was refused.
-    pub const PRESENT: u64 = 1;
-    /// It was a write.
-    pub const WRITE: u64 = 2;
-    /// It was an instruction fetch.
-    pub const FETCH: u64 = 16;
-}
+/// Page-fault error code (Intel SDM volume 3, 4.7): a page is mapped there, the access was refused.
+pub const CODE_PRESENT: u64 = 1;
+/// Page-fault error code: it was a write.
+pub const CODE_WRITE: u64 = 2;
+/// Page-fault error code: it was an instruction fetch.
+pub const CODE_FETCH: u64 = 16;
 
 /// Handles a page fault of a user thread: sends it to the pager, or maps the page in sigma0.
 pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
@@ -45,11 +42,11 @@ pub fn page_fault(thread: Ref<Thread>, address: VirtAddr, error_code: u64) {
 /// Sends the message of a page fault to `to`. Its label is the access that was tried.
 fn raise_page_fault(thread: Ref<Thread>, to: Id, (address, error_code): (u64, u64)) {
     let access = match error_code {
-        code if code & code::FETCH != 0 => FPAGE_EXEC,
-        code if code & code::WRITE != 0 => FPAGE_WRITE,
+        code if code & CODE_FETCH != 0 => FPAGE_EXEC,
+        code if code & CODE_WRITE != 0 => FPAGE_WRITE,
         _ => FPAGE_READ,
     };
-    raise(thread, to, (KIND_PAGE_FAULT, access), (address, error_code & code::PRESENT));
+    raise(thread, to, (KIND_PAGE_FAULT, access), (address, error_code & CODE_PRESENT));
 }
 
 /// Returns true if an alien thread is blocked on a pager other than its exception handler, and that

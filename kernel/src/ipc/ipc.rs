@@ -210,10 +210,8 @@ fn take_or_wait(thread: Ref<Thread>) -> Result<(), Error> {
     let end = deadline(flags >> IPC_RECEIVE_TIMEOUT_SHIFT & IPC_TIMEOUT_MASK, utcb_time)?;
     // Commit.
     sched::unready(thread);
-    thread.change_state(State::Receiving);
-    thread.open.set(open);
+    thread.block(State::Receiving, open, from);
     thread.maybe_pending.set(thread.maybe_pending.get() && !open);
-    thread.partner.set(from);
     let mut far = thread.has(Flags::CROSS_CLAN) && !thread.senders.is_empty();
     if let Some(partner) = waited_for(thread) {
         partner.waiters.set(partner.waiters.get() + 1);
@@ -261,14 +259,10 @@ fn next_sender(thread: Ref<Thread>, open: bool, from: Id) -> Result<Option<Ref<T
     if waits && sender.sends_as() == from {
         return Ok(Some(sender));
     }
-    Ok(if thread.has(Flags::CROSS_CLAN) { propagating_sender(thread, from) } else { None })
-}
-
-/// Returns the queued sender that sends as `from`, its virtual sender. The search of the queue is
-/// not preemptible; CROSS_CLAN limits it to queues in which a virtual sender was used.
-#[cold]
-fn propagating_sender(thread: Ref<Thread>, from: Id) -> Option<Ref<Thread>> {
-    thread.senders.iter().find(|sender| sender.sends_as() == from)
+    // Perhaps one whose virtual sender that is. The search of the queue is not preemptible;
+    // CROSS_CLAN limits it to queues in which a virtual sender was used.
+    let search = || thread.senders.iter().find(|sender| sender.sends_as() == from);
+    Ok(if thread.has(Flags::CROSS_CLAN) { search() } else { None })
 }
 
 /// Delivers the message of a queued sender. The receiver is in its receive phase, and not blocked.
@@ -355,15 +349,6 @@ fn announce(frame: &SharedFrame, receiver: Id, sender: Id, tag: Tag) -> &SharedF
 /// Returns the flags of a tag for a message that was redirected or has a virtual sender. Then the
 /// receiver's UTCB has the destination or the real sender.
 fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
-    if destination == receiver.id && shown == sender.id {
-        return 0;
-    }
-    mark(sender, shown, receiver, destination)
-}
-
-/// The rare case of `marks`.
-#[cold]
-fn mark(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id) -> u64 {
     let mut flags = 0;
     if destination != receiver.id {
         let inside = clan::is_inside(sender.task, receiver.task);
@@ -411,6 +396,7 @@ const FRAME_END: usize = REGISTER_WORDS as usize + FRAME_WORDS;
 /// Sends the kernel-generated message in `sender.message` (fault.rs) to `receiver`; the sender
 /// blocks until the reply. There is no timeout.
 pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
+    sender.partner.set(receiver.id);
     if accepts(receiver, sender.id) {
         stop_waiting(receiver);
         deliver_kernel_message(sender, receiver);
@@ -418,20 +404,18 @@ pub fn send_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     } else {
         sender.change_state(State::Sending);
         sender.set(Flags::KERNEL_MESSAGE);
-        sender.partner.set(receiver.id);
         receiver.maybe_pending.set(true);
         receiver.senders.push_back(sender);
     }
 }
 
 /// Writes the kernel-generated message to the receiver's registers. The sender is then Faulted, or
-/// Preempted, and blocked on the receiver. The caller makes the receiver ready.
+/// Preempted, and blocked on the receiver, its partner. The caller makes the receiver ready.
 fn deliver_kernel_message(sender: Ref<Thread>, receiver: Ref<Thread>) {
     let preempted = sender.message.get().tag.kind() == KIND_PREEMPTION;
     write_kernel_message(sender, receiver);
     sender.unset(Flags::KERNEL_MESSAGE);
     sender.change_state(if preempted { State::Preempted } else { State::Faulted });
-    sender.partner.set(receiver.id);
     receiver.waiters.set(receiver.waiters.get() + 1);
     receiver.lender.set(sender.as_ptr() as u64);
 }

@@ -221,8 +221,6 @@ fn detach(source: Ref<KernelObject>) {
     } else if !source.is_message() {
         apic::set_masked(source.line(), true);
     }
-    source.in_service.set(false);
-    source.pending.set(false);
     let Some(thread) = source.attached.take() else { return };
     thread.sources.remove(source);
     if source.is_timer() && timers(thread.task).into_iter().flatten().all(|timer| timer.attached.get().is_none()) {
@@ -278,6 +276,7 @@ fn invoke_gsi(caller: Ref<Thread>, line: Ref<KernelObject>, operation: u64, argu
         OBJECT_BIND if line.attached.get().is_some() => return Err(Error::Busy),
         OBJECT_BIND if argument > IRQ_MODE_LEVEL => return Err(Error::Invalid),
         OBJECT_BIND => {
+            // It may have fired since the last thread was attached to it.
             line.in_service.set(false);
             line.pending.set(false);
             attach(line, caller);

@@ -44,7 +44,7 @@
 //! | the end, or `fail` | its receive phase, or Ready with an error | Ready | none |
 
 use crate::{base::abi::*, base::*, object::thread::*, object::Task, percpu::lock, percpu::preempt::poll, sched};
-use crate::{ipc::fault::code, ipc::strings::StringItems, ipc::*, mm::space::Progress, mm::space::Stop, mm::*};
+use crate::{ipc::strings::StringItems, ipc::*, mm::space::Progress, mm::space::Stop, mm::*};
 
 /// Map items of one small page each that are mapped between two preemption points. Only in a
 /// pager's reply, where nothing has to be reported for each of them.
@@ -165,7 +165,7 @@ pub fn pass_row((from, to): (Ref<Task>, Ref<Task>), item: &[Word], window: Fpage
 pub extern "C" fn map_answer(from: Ref<Task>, to: Ref<Task>, utcb: &SharedUtcb, content: u64) -> bool {
     let (target, item) = (utcb.maps[0].get(), Fpage(utcb.maps[1].get()));
     match content == TAG_ONE_ITEM && item.is_page() {
-        true => space::map_page(from, to, target, item),
+        true => space::map_small_pages::<false>(from, to, target, core::iter::once((target, item))) > 0,
         false => map_more(from, to, utcb, content),
     }
 }
@@ -335,7 +335,7 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
     let (fpage, base) = (Fpage(item.fpage), item.send_base & !MAP_GRANT);
     let window = if fpage.is_io() && *window == Fpage::WHOLE { Fpage::io(0, 16) } else { *window };
     let Some(place) = space::place(fpage, base, window) else { return Ok(REFUSED) };
-    if fpage.is_io() {
+    let (send_base, came) = if fpage.is_io() {
         // A port has the same number in all spaces. Bit 0 of the send base is the grant bit.
         if place.source & !MAP_GRANT != place.target & !MAP_GRANT {
             return Ok(REFUSED);
@@ -347,13 +347,11 @@ fn pass_item(sender: Ref<Thread>, receiver: Ref<Thread>, under_way: &mut Item) -
             progress.done += 1 << log2;
             Stop::Restart.when(log2 < place.log2 && poll())?;
         }
+        (place.source, Fpage::io(place.source as u16, place.log2))
     } else {
         let mapping = space::Mapping { from: sender.task, to: receiver.task, place, item: fpage, grant };
         space::map(&mapping, progress)?;
-    }
-    let (send_base, came) = match fpage.is_io() {
-        true => (place.source, Fpage::io(place.source as u16, place.log2)),
-        false => (canonical(place.target), Fpage::memory(place.target, place.log2, progress.rights)),
+        (canonical(place.target), Fpage::memory(place.target, place.log2, progress.rights))
     };
     Ok(if progress.rights == 0 { REFUSED } else { MapItem { send_base, fpage: came.0 } })
 }
@@ -388,8 +386,8 @@ fn page_missing(owner: Ref<Thread>, other: Ref<Thread>, active: Ref<Thread>, at:
         other.utcb().map_or((0, 0), |utcb| (utcb.send_fault_timeout.get(), utcb.receive_fault_timeout.get()));
     let (allowed, error) = if write { (of_sends, Error::SendFault) } else { (of_receives, Error::ReceiveFault) };
     let Ok(end) = ipc::deadline(TIMEOUT_UTCB, allowed) else { return error.into() };
-    let access = if write { code::WRITE } else { 0 };
-    fault::page_fault(owner, address, access | if present { code::PRESENT } else { 0 });
+    let access = if write { fault::CODE_WRITE } else { 0 };
+    fault::page_fault(owner, address, access | if present { fault::CODE_PRESENT } else { 0 });
     // sigma0's page was mapped by the kernel at once, and no thread waits; without a pager the
     // transfer has ended.
     if owner.has(Flags::TRANSFER) && waits_for_pager(owner) {

@@ -120,9 +120,9 @@ impl Leaf {
         Leaf { table, slot, level: POOL.page(table).level.get(), entry: POOL.word(table, slot).get() }
     }
 
-    /// Top table of its space.
+    /// Top table of its space, as in `Task::space`.
     fn root(&self) -> PhysAddr {
-        root_of(self.table)
+        POOL.page(self.table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
     }
 
     /// The leaf as it stays until the locks are given back: no other processor uses the space, and
@@ -145,11 +145,6 @@ impl Leaf {
         }
         old
     }
-}
-
-/// Top table of the space that a table is part of, as in `Task::space`.
-fn root_of(table: PoolPage) -> PhysAddr {
-    POOL.page(table).task.get().map_or(PhysAddr::NONE, |task| task.space.get())
 }
 
 /// The group of a node, and its place there.
@@ -919,12 +914,6 @@ pub fn map_all_pages(from: Ref<Task>, to: Ref<Task>, items: &[Word]) -> bool {
     map_small_pages::<false>(from, to, items[0].get(), pairs(items)) == items.len() / 2
 }
 
-/// Likewise one page.
-#[inline(always)]
-pub fn map_page(from: Ref<Task>, to: Ref<Task>, target: u64, page: Fpage) -> bool {
-    map_small_pages::<false>(from, to, target, core::iter::once((target, page))) > 0
-}
-
 /// The send bases and fpages of map items.
 fn pairs(items: &[Word]) -> impl Iterator<Item = (u64, Fpage)> + '_ {
     items.chunks_exact(2).map(|pair| (pair[0].get(), Fpage(pair[1].get())))
@@ -937,8 +926,10 @@ fn pairs(items: &[Word]) -> impl Iterator<Item = (u64, Fpage)> + '_ {
 const BATCH_COST: usize = 24;
 const FIND_COST: usize = 2;
 
+/// Maps small pages, by their targets and fpages, into the group of the first one: how many, from
+/// the first on. With `RAISES` one that is mapped there already gets more rights.
 #[inline(always)]
-fn map_small_pages<const RAISES: bool>(
+pub fn map_small_pages<const RAISES: bool>(
     from: Ref<Task>,
     to: Ref<Task>,
     first: u64,

@@ -57,9 +57,8 @@ impl Lock {
     /// Interrupts are off. The CPU holds no lock, or it has `ORDERING_LOCK`. The registers of the
     /// thread that entered are saved, and the caller relies on nothing that it read before.
     fn take(&self, cpu: &Cpu) {
-        let found = self.state.swap(HELD, Ordering::Acquire);
-        if found != FREE {
-            self.wait(cpu, found);
+        if !self.try_take() {
+            self.wait(cpu);
         }
     }
 
@@ -92,10 +91,7 @@ impl Lock {
     }
 
     #[cold]
-    fn wait(&self, cpu: &Cpu, found: u8) {
-        if self.end_direct_calls(found) {
-            return;
-        }
+    fn wait(&self, cpu: &Cpu) {
         // Before the first look at write_back_request, as write_back needs it.
         cpu.is_spinning.store(true, Ordering::SeqCst);
         self.waiting.fetch_add(1, Ordering::Relaxed);

@@ -16,7 +16,8 @@ object! {
     /// The top tables of the spaces whose translations a processor may hold, by their tags (PCID,
     /// from 1 on).
     pub struct Pcids const () {
-        on: Cell<bool> = Cell::new(false),
+        /// Translations are tagged.
+        pub on: Cell<bool> = Cell::new(false),
         roots: [Cell<PhysAddr>; PCIDS] = [const { Cell::new(PhysAddr::NONE) }; PCIDS],
     }
 }
@@ -26,16 +27,6 @@ impl Pcids {
     pub const ROOTS: usize = core::mem::offset_of!(Pcids, roots);
     /// From a page number to the tag's place.
     pub const MASK: usize = PCIDS - 1;
-
-    /// Translations are tagged from now on.
-    pub fn begin(&self) {
-        self.on.set(true);
-    }
-
-    /// Whether translations are tagged.
-    pub fn are_used(&self) -> bool {
-        self.on.get()
-    }
 
     fn place(root: PhysAddr) -> usize {
         (root.raw() >> PAGE_SHIFT) as usize & Pcids::MASK

@@ -28,7 +28,10 @@ pub fn call(caller: Ref<Thread>) -> Result<bool, Error> {
         frame.di.set(thread.id.0);
         return Ok(true);
     }
-    let thread = target(caller, id)?;
+    // Version 0 names the thread that exists.
+    let thread = task::at(TaskNumber::of(id)).and_then(|task| task.lthread(id.lthread()));
+    let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
+    let thread = thread::controlled(caller, thread)?;
     if mask & EX_DELETE != 0 {
         // SAFETY: nothing after this looks at the thread; the caller is told if it was that.
         return Ok(!unsafe { lthreads::delete(thread) });
@@ -37,14 +40,6 @@ pub fn call(caller: Ref<Thread>) -> Result<bool, Error> {
     frame.di.set(thread.id.0);
     apply(thread, mask, record, checked);
     Ok(true)
-}
-
-/// Returns the lthread that an id names, if the caller may change it (`thread::controlled`).
-/// Version 0 names the thread that exists. Errors: NoPartner, Denied.
-fn target(caller: Ref<Thread>, id: Id) -> Result<Ref<Thread>, Error> {
-    let thread = task::at(TaskNumber::of(id)).and_then(|task| task.lthread(id.lthread()));
-    let thread = thread.filter(|thread| id.version() == 0 || thread.id == id).ok_or(Error::NoPartner)?;
-    thread::controlled(caller, thread)
 }
 
 /// Creates a thread in the caller's task or clan, with the caller's pager and handler unless
@@ -69,11 +64,9 @@ fn create(caller: Ref<Thread>, id: Id, mask: u64, record: &SharedExRegs) -> Resu
     Ok(thread)
 }
 
-/// `Some(Some(frame))`: bind this frame; `Some(None)`: unbind the old one; `None`: no change.
-type Rebinding = Option<Option<BoundFrame>>;
-
-/// What was read of the record and checked: the frame to bind, and what becomes of system calls.
-type Checked = (Rebinding, u64);
+/// What was read of the record and checked: `Some(Some(frame))`: bind this frame, `Some(None)`:
+/// unbind the old one, `None`: no change; and what becomes of system calls.
+type Checked = (Option<Option<BoundFrame>>, u64);
 
 /// Checks everything that `apply` relies on, and allocates what it needs.
 fn check(caller: Ref<Thread>, thread: Ref<Thread>, mask: u64, record: &SharedExRegs) -> Result<Checked, Error> {

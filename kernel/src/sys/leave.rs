@@ -5,7 +5,7 @@
 //! Interrupts are off. `leave` runs with this CPU's lock at least, the others with all CPU locks
 //! held.
 
-use crate::arch::{clock, cpu::cpu, cpu::Cpu, switch, tables::VECTOR_GP};
+use crate::arch::{apic, clock, cpu::cpu, cpu::Cpu, switch, tables::VECTOR_GP};
 use crate::sys::small;
 use crate::{base::*, ipc::fault, ipc::ipc, ipc::kernel_object, ipc::transfer, object::thread::*, percpu::lock, sched};
 
@@ -16,6 +16,7 @@ const MAX_DUE: usize = 4;
 /// Serves the expired deadlines of the current CPU, after a timer interrupt. All CPU locks are
 /// held.
 pub fn timer_interrupt() {
+    apic::end_of_interrupt();
     let cpu = cpu();
     cpu.programmed.set(u64::MAX);
     for _ in 0..MAX_DUE {

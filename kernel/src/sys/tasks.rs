@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creation and deletion of tasks: their spaces, their accounts, and what goes with them.
 
-use crate::object::{task::*, *};
-use crate::{
-    arch::cpuid::Feature, arch::*, base::abi::*, base::*, ipc::kernel_object, mm::*, percpu::preempt, sys::small,
-};
+use crate::{arch::cpuid::Feature, arch::*, base::abi::*, base::*, ipc::kernel_object, mm::*, percpu::preempt};
+use crate::{object::task::*, object::*, sys::small};
 
 /// Makes a task without lthreads at a number where none is.
 pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {

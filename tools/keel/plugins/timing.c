@@ -12,10 +12,11 @@
  * caches, which page INVLPG names, the number in CR3, and loads of segment registers by LDS and
  * LES, whose first byte is a prefix in 64-bit code, and of CS by far jumps.
  *
- *   output=FILE   where the report goes: lines `part INSTRUCTIONS CYCLES...` and
- *                 `misses CODE DATA...` for each part, and `block ADDRESS INSTRUCTIONS CYCLES...`
- *                 for each block of the last one; two numbers of cycles, and two times two of
- *                 misses, for each machine (model.h, VARIANTS)
+ *   output=FILE   where the report goes: lines `part INSTRUCTIONS CYCLES...`,
+ *                 `misses CODE DATA...` and `space_changes WRITES-OF-CR3` for each part, and
+ *                 `block ADDRESS INSTRUCTIONS CYCLES...` for each block of the last one; two
+ *                 numbers of cycles, and two times two of misses, for each machine (model.h,
+ *                 VARIANTS)
  *   model=FILE    lines `machine NAME`, each followed by lines `PARAMETER NUMBER`
  *   part=on       the marks of a program that measures itself
  */
@@ -64,6 +65,7 @@ static struct block *blocks;
 static bool running;
 static struct block *current;
 static uint64_t instructions;
+static uint64_t space_changes;
 /* Where SYSCALL entered the kernel last. */
 static uint64_t entry;
 static struct time times[MACHINES];
@@ -87,6 +89,7 @@ static void begin(unsigned int vcpu, void *data)
 	for (int number = 0; number < machine_count; number++)
 		model_forget_misses(&machines[number]);
 	instructions = 0;
+	space_changes = 0;
 	current = data;
 	running = true;
 }
@@ -113,7 +116,7 @@ static void end(unsigned int vcpu, void *data)
 		for (int variant = 0; variant < VARIANTS; variant++)
 			for (int kind = 0; kind < PAGE_KINDS; kind++)
 				fprintf(report, " %" PRIu64, model_misses(&machines[number], variant, kind));
-	fputc('\n', report);
+	fprintf(report, "\nspace_changes %" PRIu64 "\n", space_changes);
 }
 
 static void write_blocks(qemu_plugin_id_t id, void *data)
@@ -215,6 +218,7 @@ static void writes_cr3(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
+	space_changes++;
 	changes(SPACE_CHANGE);
 }
 

@@ -221,6 +221,7 @@ def test_a_report_is_read() -> None:
     lines = [
         "part 10 20 15 30 30",
         "misses 1 2 0 0 3 2 0 0",
+        "space_changes 4",
         "part 7 8 8 9 9",
         "block 0xffffffff80100008 3 5 4 6 6",
         "block 0x400000 2 3 2 1 1",
@@ -230,7 +231,7 @@ def test_a_report_is_read() -> None:
         name: dict(zip(VARIANTS, [dict(zip(KINDS, [first, 2])), {"code": 0, "data": 0}])) for name, first in [("a", 1), ("b", 3)]
     }
     assert report.parts == [
-        Part(10, {"a": dict(zip(VARIANTS, [20, 15])), "b": dict(zip(VARIANTS, [30, 30]))}, misses),
+        Part(10, {"a": dict(zip(VARIANTS, [20, 15])), "b": dict(zip(VARIANTS, [30, 30]))}, misses, 4),
         Part(7, {"a": dict(zip(VARIANTS, [8, 8])), "b": dict(zip(VARIANTS, [9, 9]))}),
     ]
     images = [read_symbols(MICRO_KERNEL, "ffffffff80100000 T receive\n")]

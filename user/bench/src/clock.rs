@@ -94,6 +94,21 @@ global_asm!(
     "timed syscall",
     "mov r14d, eax",
     "jmp alien_calls",
+    // The same in 32-bit code, which has the readings in esi and edi. As many instructions as
+    // `timed` are between them.
+    ".code32",
+    ".global alien_calls_32",
+    "alien_calls_32:",
+    "rdtsc",
+    "mov esi, eax",
+    "mov edx, ebx",
+    "mov eax, ebp",
+    "int 0x80",
+    "mov ecx, eax",
+    "rdtsc",
+    "mov edi, eax",
+    "jmp alien_calls_32",
+    ".code64",
     // Stores the counter in the word at rdi, without end.
     ".global spin",
     "spin:",
@@ -120,6 +135,8 @@ unsafe extern "C" {
     fn spin_back();
     /// The code of the alien thread.
     pub fn alien_calls();
+    /// The code of an alien thread that runs 32-bit code.
+    pub fn alien_calls_32();
     /// The code of the thread that is interrupted.
     pub fn spin(reading: u64) -> !;
 }

@@ -24,6 +24,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_RWX, PAGE_SHIFT};
 use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::{EX_CANCEL, EX_PAGER, EX_TRIGGER};
+use keel_l4::abi::trace::CHECK_ALL;
 use keel_l4::abi::ExRegs;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, sleep, Message};

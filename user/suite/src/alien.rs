@@ -165,11 +165,12 @@ pub fn create(task: Id, index: u64, more: u64) -> Result<Id, Failure> {
     thread::exchange(thread::lthread(task, LTHREAD_TASK as u16), mask, &mut record)
 }
 
-/// Declares the pieces of code that alien threads run.
+/// Declares the pieces of code that alien threads run. None of them, which have 64 bytes at most,
+/// crosses a page: cases expect no page fault within.
 macro_rules! code {
     ($($(#[doc = $doc:literal])+ $name:ident: $($line:literal),+;)*) => {
         core::arch::global_asm!(
-            $( concat!(".global ", stringify!($name)), concat!(stringify!($name), ":"), $($line,)+ )*
+            $( ".p2align 6", concat!(".global ", stringify!($name)), concat!(stringify!($name), ":"), $($line,)+ )*
         );
         unsafe extern "C" {
             $( $(#[doc = $doc])+ pub fn $name(); )*

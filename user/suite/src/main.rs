@@ -4,7 +4,7 @@
 //!
 //! `args only=TOPIC` runs one topic, `args seed=NUMBER` sets the random seed. `args end=NUMBER`
 //! runs nothing and requests this shutdown code. `args attacks=NUMBER` is the number of random
-//! accesses of a small task in the topic small-random.
+//! accesses of small tasks in the topic small-random, whose cases share it.
 
 #![no_std]
 #![no_main]

@@ -11,6 +11,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_EXEC, FPAGE_READ, FPAGE_RWX};
 use keel_l4::abi::ids::{ID_CHECK, LTHREAD_TASK};
 use keel_l4::abi::memory::{AREA_SMALL_SIZE, AREA_UTCBS, EX_START, EX_TLS};
+use keel_l4::abi::trace::CHECK_ALL;
 use keel_l4::abi::ExRegs;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, wait, Message, Received, Timeout};

@@ -126,6 +126,21 @@ operations! {
     small_load_fs: "mov fs, ebp", "mov eax, fs:[ecx]", "jmp small_done";
     /// The same in gs.
     small_load_gs: "mov gs, ebp", "mov eax, gs:[ecx]", "jmp small_done";
+    /// Loads from there by gs, which is loaded.
+    small_load_by_gs: "mov eax, gs:[ecx]", "jmp small_done";
+    /// Loads from there by fs, which is loaded.
+    small_load_by_fs: "mov eax, fs:[ecx]", "jmp small_done";
+    /// `int 0x80` with ds and es from the halves of the first argument, fs and gs from those of the
+    /// second one. What they are afterwards is the result, likewise.
+    small_call_with:
+        "mov fs, ebp", "shr ebp, 16", "mov gs, ebp", "mov eax, ecx", "shr eax, 16", "mov es, eax", "mov ds, ecx",
+        "int 0x80", "mov eax, es", "shl eax, 16", "mov edx, ds", "or eax, edx",
+        "mov ecx, gs", "shl ecx, 16", "mov edx, fs", "or ecx, edx",
+        "mov edx, 0x2b", "mov ds, edx", "mov es, edx", "jmp small_done";
+    /// Sets xmm3.
+    small_set_xmm3: "movd xmm3, ecx", "jmp small_done";
+    /// Reads xmm3.
+    small_xmm3: "movd eax, xmm3", "jmp small_done";
     /// Stores the second argument by gs, which is loaded.
     small_store_gs: "mov gs:[ecx], ebp", "jmp small_done";
     /// The same by a far pointer in the block.

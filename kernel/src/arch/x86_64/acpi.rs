@@ -99,10 +99,10 @@ pub fn madt(rsdp: u64) -> Madt {
 }
 
 /// Whether a device can have its registers in the page at an address that a table names: one that
-/// is mapped from the start, above the kernel, and not RAM's.
+/// is mapped from the start, above the images, and not RAM's.
 pub fn can_be_registers(address: u64, ram: &Memory) -> bool {
     let page = Range::new(address, address.saturating_add(PAGE_SIZE));
-    (facts::LEAST_REGISTERS..=facts::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
+    (facts::ROOT_IMAGE.end..=facts::BOOT_MAPPED - PAGE_SIZE).contains(&address) && !ram.overlaps(page)
 }
 
 fn parse_madt(table: &[u8]) -> Option<Madt> {

@@ -30,8 +30,7 @@ pub fn take(thread: Ref<Thread>) {
     frame.r10.set(low(&frame.bp));
     frame.di.set(to);
     frame.dx.set(to);
-    let more = [&frame.r12, &frame.r13, &frame.r14].into_iter().zip(&utcb.words[FIRST_WORD..]);
-    more.for_each(|(register, word)| register.set(word.get()));
+    word::copy(&utcb.words[FIRST_WORD..], [&frame.r12, &frame.r13, &frame.r14]);
 }
 
 /// Puts the results of such a call, if that is not done yet, where 32-bit code finds them; whoever
@@ -47,7 +46,6 @@ pub fn give(thread: Ref<Thread>) {
     frame.dx.set(frame.r8.get());
     frame.cx.set(frame.r9.get());
     frame.bp.set(frame.r10.get());
-    let more = [&frame.r12, &frame.r13, &frame.r14].into_iter().zip(&utcb.words[FIRST_WORD..]);
-    more.for_each(|(register, word)| word.set(register.get()));
+    word::copy([&frame.r12, &frame.r13, &frame.r14], &utcb.words[FIRST_WORD..]);
     frame.orig_ax.set(NO_CALL);
 }

@@ -114,7 +114,7 @@ pub fn use_pcids(cpu: &Cpu) {
     if cpuid::has(Feature::Pcid) && !facts::has_word(Word::NoPcid) && !facts::has_word(Word::NoClear) {
         // SAFETY: CPUID offers it, and the tag is 0.
         unsafe { write_cr4(read_cr4() | CR4_PCIDE) };
-        cpu.pcids.begin();
+        cpu.pcids.on.set(true);
     }
 }
 
@@ -313,7 +313,7 @@ pub fn switch(cpu: &Cpu, root: PhysAddr, half: PhysAddr) {
     if cpu.space.get() != root {
         cpu.space.set(root);
         cpu.half.set(half);
-        let value = if cpu.pcids.are_used() { cpu.pcids.enter(root) } else { root.raw() };
+        let value = if cpu.pcids.on.get() { cpu.pcids.enter(root) } else { root.raw() };
         // SAFETY: every top table has the kernel's half; translations are kept only if they are
         // this space's.
         unsafe { write_cr3(value) };

@@ -186,7 +186,7 @@ fn fill_idt(cpu: &Cpu) {
     const USER_VECTORS: [usize; 3] = [3, 4, VECTOR_INT80 as usize];
     let supervisor = facts::has_word(Word::Supervisor);
     let stack = if supervisor { ANY_LEVEL } else { 0 };
-    let kind = 2 * supervisor as usize + cpu.pcids.are_used() as usize;
+    let kind = 2 * supervisor as usize + cpu.pcids.on.get() as usize;
     // SAFETY: fast.s and fast32.s have the tables, which nothing changes.
     let (page_fault_entry, int80_entry) = unsafe { (page_fault_entries[kind], int80_entries[kind]) };
     for (vector, gate) in IDT.iter().enumerate() {

@@ -36,6 +36,7 @@ mod services;
 mod sigma0;
 mod small;
 mod small_attacks;
+mod small_calls;
 mod small_ipc;
 mod small_memory;
 mod small_processors;
@@ -98,6 +99,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("clans", clans::CASES),
     ("small", small::CASES),
     ("small-ipc", small_ipc::CASES),
+    ("small-calls", small_calls::CASES),
     ("small-memory", small_memory::CASES),
     ("small-processors", small_processors::CASES),
     ("small-guards", small_attacks::CASES),

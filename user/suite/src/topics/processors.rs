@@ -21,6 +21,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::{FPAGE_READ, FPAGE_RWX};
 use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::*;
+use keel_l4::abi::trace::CHECK_ALL;
 use keel_l4::abi::{ExRegs, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, notify, receive, send, send_and_wait, sleep, wait, Message, Received, Timeout};

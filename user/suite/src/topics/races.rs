@@ -16,6 +16,7 @@ use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::FPAGE_READ;
 use keel_l4::abi::ids::ID_CHECK;
 use keel_l4::abi::memory::*;
+use keel_l4::abi::trace::{CHECK_ALL, CHECK_DELAY};
 use keel_l4::abi::{ExRegs, Frame};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{call, receive, send, send_and_wait, send_as, sleep, wait, Message, Timeout};

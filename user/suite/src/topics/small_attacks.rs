@@ -310,12 +310,12 @@ fn off_the_end() -> Outcome {
 
 /// Kinds of thread-local descriptors, in all of their bits but the base's: data of 4 GB, data of
 /// 64 KB, data from `SIZE` on, code of 4 GB.
-const ALL_FROM: u64 = 0x00cf_f300_0000_ffff;
+pub const ALL_FROM: u64 = 0x00cf_f300_0000_ffff;
 const BYTES_FROM: u64 = 0x0040_f300_0000_ffff;
 const DOWN_FROM: u64 = 0x00c0_f700_0000_0000 | (SIZE / PAGE - 1);
 const CODE_FROM: u64 = 0x00cf_fb00_0000_ffff;
 
-fn descriptor(kind: u64, base: u64) -> u64 {
+pub fn descriptor(kind: u64, base: u64) -> u64 {
     kind | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
 }
 

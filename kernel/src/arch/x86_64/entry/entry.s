@@ -272,8 +272,7 @@ kernel_entry:
 # first instruction, unless an NMI came here: then that finds the thread here, and not the kernel.
 # Live: rcx = ip, all others the thread's.
 .pushsection .supervisor_exit, "ax"
-.globl supervisor_exit
-supervisor_exit:
+symbol supervisor_exit, 1
     sti
     jmp rcx
 .popsection

@@ -36,7 +36,7 @@ pub fn system_call_entry(processors: u32) -> u64 {
     }
     let unscrubbed = if facts::has_word(Word::NoClear) { 2 } else { 0 };
     let kind = if facts::has_word(Word::Supervisor) { 1 } else { unscrubbed };
-    let number = 4 * kind + 2 * cpu().pcids.are_used() as usize + (processors > 1) as usize;
+    let number = 4 * kind + 2 * cpu().pcids.on.get() as usize + (processors > 1) as usize;
     // SAFETY: fast.s has the table, which nothing changes.
     unsafe { syscall_entries[number] }
 }

@@ -70,11 +70,11 @@
     mov rbx, gs:[CPU_lookup_cache + rax * 8 + {LOOKUP_THREADS}]
 .endm
 
-# Check: the scheduler would choose rbx next. No ready thread has a priority as high as its own, and
-# no time slice has to start or end (Cpu::preemption_threshold). Also: the caller does not borrow an
-# FPU state, unless the comparison is of 16 bits. Uses rax.
-.macro must_run_next refused, priority=eax, size=dword
-    movzx eax, byte ptr [rbx + THREAD_priority]
+# Check: the scheduler would choose `thread` next. No ready thread has a priority as high as its
+# own, and no time slice has to start or end (Cpu::preemption_threshold). Also: the caller does not
+# borrow an FPU state, unless the comparison is of 16 bits. Uses rax.
+.macro must_run_next refused, priority=eax, size=dword, thread=rbx
+    movzx eax, byte ptr [\thread + THREAD_priority]
     cmp \priority, \size ptr gs:[CPU_preemption_threshold]
     jb \refused
 .endm
@@ -413,9 +413,7 @@
     # borrows its FPU state, and would run next.
     cmp byte ptr [rsp + THREAD_borrows_fpu], 0
     je .Lnot_direct_\@
-    movzx eax, byte ptr [rsp + THREAD_priority]
-    cmp ax, gs:[CPU_preemption_threshold]
-    jb .Lnot_direct_\@
+    must_run_next .Lnot_direct_\@, ax, word, rsp
     mov gs:[CPU_direct], rsp
     .if \locks
     mov r9d, {PAIR}

@@ -50,8 +50,9 @@ assembly!([
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
         VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF VECTOR_INT80 TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
     }
-    fast { ALIEN FPU DISPATCHED SMALL DEBUG_TLS REPLY_AND_WAIT ANY_SEND_TIMEOUT }
+    fast { ALIEN FPU DISPATCHED SMALL DEBUG_TLS REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_ITEMS }
     transfer { TAG_CONTENT TAG_ONE_ITEM }
+    fault { CODE_PRESENT CODE_WRITE CODE_FETCH }
     lock { FREE HELD PAIR }
     lookup { LOOKUP_FACTOR LOOKUP_SHIFT }
     tables { NO_PORTS KERNEL_CS KERNEL_SS USER_SS USER_CS USER_CS32 }
@@ -86,7 +87,6 @@ assembly!([
     CALL_HANDLER_BIT = const CALL_HANDLER.ilog2(),
     STATE_WORD_OF_FAULTED = const !state_word(State::Inactive, true, 0, Flags::FPU.union(Flags::DISPATCHED)) as i64,
     CALL = const CALL_IPC | IPC_SEND | IPC_RECEIVE,
-    TAG_ITEMS = const fast::TAG_ITEMS,
     NO_CALL = const NO_CALL as i64,
     READ_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_READ as u32, 4).0,
     WRITE_FAULT_TAG = const Tag::kernel(KIND_PAGE_FAULT, FPAGE_WRITE as u32, 4).0,
@@ -97,9 +97,6 @@ assembly!([
     FLAGS_NOT_SYSRET = const !(FLAGS_USER & !FLAGS_NEED_IRET) as u32,
     UP_OPEN_WAIT = const state_word(State::Receiving, true, 0, Flags::NONE),
     UP_CLOSED_WAIT = const state_word(State::Receiving, false, 0, Flags::NONE),
-    CODE_PRESENT = const fault::code::PRESENT,
-    CODE_WRITE = const fault::code::WRITE,
-    CODE_FETCH = const fault::code::FETCH,
     SUPERVISOR_TASKS = const 1u32 << facts::Word::Supervisor as u32,
     words_given = sym facts::WORDS_GIVEN,
     slow_syscall = sym system_call,
@@ -131,10 +128,8 @@ extern "C" fn system_call() -> u64 {
     if let Some(thread) = cpu.arrived() {
         syscall::enter(thread);
     }
-    match leave::go_on(cpu) {
-        Some(frame) => end(cpu, frame),
-        None => leave(cpu),
-    }
+    let frame = leave::go_on(cpu).unwrap_or_else(|| leave::leave(cpu));
+    end(cpu, frame)
 }
 
 /// The end of a slow path: the frame to leave with.
@@ -254,10 +249,7 @@ extern "C" fn fatal(words: &EntryWords) -> ! {
 fn interrupt(vector: u64) {
     debugger::interrupt(vector);
     match vector {
-        apic::TIMER_VECTOR => {
-            apic::end_of_interrupt();
-            leave::timer_interrupt();
-        }
+        apic::TIMER_VECTOR => leave::timer_interrupt(),
         apic::KICK_VECTOR => {
             apic::end_of_interrupt();
             sched::program(cpu());
