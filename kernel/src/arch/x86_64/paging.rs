@@ -209,7 +209,7 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
         // INVLPG drops a page's global translation, but what the processor keeps of tables, and of
         // a page in user mode, for the present PCID alone (Intel SDM volume 3, 4.10.4.1).
         let tagged =
-            || cpu.pcids.are_used() && !POOL.page(POOL.index_of(root)).task.get().is_some_and(|task| task.supervisor);
+            || cpu.pcids.on.get() && !POOL.page(POOL.index_of(root)).task.get().is_some_and(|task| task.supervisor);
         return if level == 0 && !tagged() { Held::Present } else { Held::Everywhere };
     }
     if cpu.space.get() == root {
