@@ -3,8 +3,8 @@
 """Faults that the tests must find: each is put into a copy of the µ-kernel, and some test has to fail.
 
 Not part of `./keel test`: each takes minutes. `tests/mutations.py` tries all of `tests/mutations.toml`, `tests/mutations.py
-NAME...` some. The host tests run first. If they pass, the suite and the direct calls run on two emulated processors. A fault that
-no test finds shows a missing case.
+NAME...` some. The host tests run first. If they pass, the suite, the direct calls and the resident server run on emulated
+processors. A fault that no test finds shows a missing case.
 """
 
 import subprocess
@@ -22,8 +22,8 @@ from keel.config import Settings  # noqa: E402
 
 # A host test or a run of the suite that takes longer hangs: the fault was found.
 PATIENCE_S = 900
-# What runs on the µ-kernel after the host tests: its suite, and direct calls.
-SUITES = ("kernel-qemu-2", "kernel-pairs-checked")
+# What runs on the µ-kernel after the host tests: its suite, direct calls, and a server in its clients' spaces.
+SUITES = ("kernel-qemu-2", "kernel-pairs-checked", "kernel-residents")
 
 
 @dataclass(frozen=True)

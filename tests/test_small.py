@@ -14,6 +14,7 @@ from test_linux import NARROW, TRANSCRIPT_LIMIT_S, transcript_lines
 
 LIMIT_S = 120
 SMALL = ["--place", "i386=small-unsafe"]
+RESIDENT = ["--place", "i386=resident"]
 WINDOW = 256 << 20
 # Where a dynamic program has its libraries and, natively, the stack above them.
 LOADED = re.compile(r"=> \S+ \((0x[0-9a-f]+)\)")
@@ -48,6 +49,15 @@ def test_transcripts_are_the_same(once: Callable[..., Result]) -> None:
         if got[name] != native[name]
     }
     assert different.keys() == TELLS_ADDRESSES, "\n".join(different.values())
+
+
+@together("transcripts-resident")
+def test_transcripts_are_the_same_where_linux_is_resident(once: Callable[..., Result]) -> None:
+    """Each check of 32-bit programs whose spaces show Linux prints what it prints on native Linux."""
+    native = transcript_lines(once("native", NARROW, TRANSCRIPT_LIMIT_S, 1))
+    result = run_in_tests("keel", NARROW, limit_s=TRANSCRIPT_LIMIT_S, options=RESIDENT)
+    assert result.status == 0, result.error
+    assert transcript_lines(result) == native
 
 
 @together("small")

@@ -210,6 +210,11 @@ crate::constants! {
     /// command line has the word `supervisor`, with TASK_UPPER_HALF, whose memory then is shown by
     /// all spaces of its clan; and such a task's to give to its own, without
     TASK_SUPERVISOR = 1 << 11;
+    /// task_new rsi: with TASK_UPPER_HALF, the task's memory in the upper half may be shown by
+    /// spaces of its clan, also the root task's to give where the command line has the word
+    /// `supervisor`; and such a task's to give to its own, without: the task shows that, and runs
+    /// 32-bit code only
+    TASK_RESIDENT = 1 << 12;
     /// task_new rsi: shift of log2 of the number of task numbers that are handed over
     TASK_RANGE_SHIFT = 16;
     /// task_new r10, a quota in pages: use the chief's account

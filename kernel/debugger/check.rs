@@ -279,9 +279,10 @@ fn check_windows(host: Ref<Task>, above: Leaf, sum: &mut Sum) {
 
 /// Whether an entry of a top table shows the upper half of another task.
 fn is_shown(task: Ref<Task>, slot: usize, entry: u64) -> bool {
-    let other = task.shown_half().filter(|other| *other != task).map(|other| POOL.word(other.root_table, slot).get());
-    let shows = |other: u64| other & SHOWN != 0 && leads_to(other).raw() | PRESENT | WRITE == entry & !ACCESSED;
-    other.is_some_and(shows)
+    task.shown_half().filter(|other| *other != task).is_some_and(|server| {
+        let other = POOL.word(server.root_table, slot).get();
+        other & SHOWN != 0 && leads_to(other).raw() | space::shown_bits(server) == entry & !ACCESSED
+    })
 }
 
 /// What the kernel has at a slot of a top table (`Some(false)`), of the table below its last slot

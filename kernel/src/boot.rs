@@ -236,7 +236,7 @@ fn load_segments(file: &[u8], place: Range) -> Option<u64> {
 
 fn start_task(number: TaskNumber, priority: u8, pager: Id, entry: u64) -> Ref<Thread> {
     let (quota, area, upper) = (TASK_SHARED_QUOTA, AREA_DEFAULT, number == TaskNumber::ROOT);
-    let plan = task::Plan { number, chief: None, mcp: 255, quota, area, upper, supervisor: false };
+    let plan = task::Plan { number, chief: None, mcp: 255, quota, area, upper, supervisor: false, resident: false };
     let first = thread::Plan { lthread: 0, frame: None, priority, pager };
     let thread = tasks::create(&plan).and_then(|task| lthreads::create(task, &first));
     let thread = thread.expect("the pool is large enough for two tasks");

@@ -13,7 +13,8 @@ const DEEPEST: usize = 15;
 /// A task without a space: only its number and its chief matter.
 fn member(number: usize, chief: Option<Ref<Task>>) -> Ref<Task> {
     let number = TaskNumber::new(number as u32);
-    let plan = task::Plan { number, chief, mcp: 0, quota: 0, area: 0, upper: false, supervisor: false };
+    let plan =
+        task::Plan { number, chief, mcp: 0, quota: 0, area: 0, upper: false, supervisor: false, resident: false };
     Ref::to(Box::leak(Box::new(Task::new(&plan, 1, 1, Ref::to(&POOL.root), PoolPage::NONE))))
 }
 

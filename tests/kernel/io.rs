@@ -80,6 +80,7 @@ fn create(number: u32) -> Ref<Task> {
         area: AREA_DEFAULT,
         upper: false,
         supervisor: false,
+        resident: false,
     })
     .expect("there is memory")
 }

@@ -434,6 +434,7 @@ fn start() -> u64 {
             area,
             upper: number == TaskNumber::ROOT,
             supervisor: false,
+            resident: false,
         };
         tasks::create(&plan).expect("the pool is large enough for two tasks");
     }

@@ -96,6 +96,7 @@ impl History {
             area: AREA_DEFAULT,
             upper: false,
             supervisor: false,
+            resident: false,
         };
         tasks::create(&plan).expect("there is memory");
         let mut threads = Vec::new();

@@ -366,6 +366,7 @@ impl History {
                 area: AREA_DEFAULT,
                 upper: true,
                 supervisor: false,
+                resident: false,
             };
             tasks.push(tasks::create(&plan).expect("there is memory"));
         }
@@ -658,6 +659,7 @@ fn limited(number: u32, quota: u64) -> Ref<Task> {
         area: AREA_DEFAULT,
         upper: true,
         supervisor: false,
+        resident: false,
     };
     tasks::create(&plan).expect("there is memory")
 }
@@ -1041,6 +1043,7 @@ fn deletion_of_a_clan(tasks: u32, fill: impl Fn(Ref<Task>)) -> u64 {
             area: 0,
             upper: true,
             supervisor: false,
+            resident: false,
         };
         tasks::create(&plan).expect("there is memory")
     };

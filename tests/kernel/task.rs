@@ -87,6 +87,7 @@ fn no_id_names_anybody_else_later() {
                     area: AREA_DEFAULT,
                     upper: false,
                     supervisor: false,
+                    resident: false,
                 };
                 let task = create(&plan).expect("there is memory");
                 model.gives(task.id());
@@ -133,6 +134,7 @@ fn task_at(number: u32) -> Ref<Task> {
         area: AREA_DEFAULT,
         upper: false,
         supervisor: false,
+        resident: false,
     })
     .expect("there is memory")
 }
@@ -205,6 +207,7 @@ fn a_slot_whose_versions_are_used_up_is_retired() {
         area: AREA_DEFAULT,
         upper: false,
         supervisor: false,
+        resident: false,
     };
     let (first, second) = (TaskNumber::FIRST_FREE, TaskNumber::new(TASK_FIRST_FREE as u32 + 1));
     let task = create(&plan(first)).expect("there is memory");

@@ -71,6 +71,7 @@ fn new_task(number: u32, area: u64, quota: u64) -> Ref<Task> {
         area,
         upper: false,
         supervisor: false,
+        resident: false,
     };
     tasks::create(&plan).expect("there is memory")
 }

@@ -206,7 +206,7 @@ def keel_guest(
         bootconf.read(choices.boot_template),
         ramdisk=storage.ramdisk.name,
         linux_args=parameters,
-        linux_place=choices.placement.linux,
+        linux_place=choices.placement.linux_place(),
     )
     end = HALTS_AT_SHUTDOWN if choices.debugger else ""
     return replace(

@@ -156,7 +156,8 @@ def _add_place(verb: Parser) -> None:
         default=[],
         help=f"what runs where on Keel: {placement.LINUX}={placement.KERNEL}, Linux in supervisor mode, in the spaces of all "
         f"processes; and besides /PATH={placement.KERNEL} or {placement.SERVER}, that program, too; without it "
-        f"/PATH={placement.SERVER}, that program in Linux's own task; may be repeated",
+        f"/PATH={placement.SERVER}, that program in Linux's own task, or {placement.I386}={placement.SMALL} or "
+        f"{placement.RESIDENT}, 32-bit programs in windows of Linux's tables, or Linux in theirs; may be repeated",
     )
 
 

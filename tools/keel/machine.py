@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The emulated machines, as data. Keel and native Linux run on the same one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -263,6 +263,10 @@ PAIRS_MACHINES = (
         kernel_line="supervisor",
         arguments="rounds=100",
     ),
+)
+# The same of a server in user mode that its 32-bit clients' spaces show.
+RESIDENTS_MACHINES = tuple(
+    replace(tested, name=tested.name.replace("pairs", "residents"), arguments="rounds=100") for tested in PAIRS_MACHINES
 )
 # Random accesses of a small task, which nothing but segment limits holds back.
 SMALL_LONG = TestMachine(

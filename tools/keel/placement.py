@@ -19,15 +19,17 @@ PROGRAMS = {TASK: (SERVER,), KERNEL: (KERNEL, SERVER)}
 SUPERVISOR_TASKS = "supervisor"
 # 32-bit programs: in windows of Linux's tables, also where segments have no limits that protect them (docs/small-spaces.md).
 I386, SMALL, UNSAFE = "i386", "small", "small-unsafe"
+# Or Linux in the spaces of all of them, in user mode; a word of Linux's task, too.
+RESIDENT = "resident"
 # The limits of Linux's side (linux/arch/l4/kernel/place.c).
 MOST_PROGRAMS = 8
 LONGEST_PATH = 255
-KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}, /PATH={SERVER}, {I386}={SMALL}, {I386}={UNSAFE}"
+KNOWN = f"{LINUX}={TASK}, {LINUX}={KERNEL}, /PATH={KERNEL}, /PATH={SERVER}, {I386}={SMALL}, {I386}={UNSAFE}, {I386}={RESIDENT}"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where Linux runs on Keel, the paths and places (`PROGRAMS`) of programs, and whether 32-bit ones are in windows."""
+    """Where Linux runs on Keel, the paths and places (`PROGRAMS`) of programs, and a word of I386 for where 32-bit ones are."""
 
     linux: str = TASK
     programs: tuple[tuple[str, str], ...] = ()
@@ -35,12 +37,17 @@ class Placement:
 
     def kernel_words(self) -> list[str]:
         """What the µ-kernel's command line says of it."""
-        return [SUPERVISOR_TASKS] * (self.linux == KERNEL) + [UNSAFE] * (self.i386 == UNSAFE)
+        return [SUPERVISOR_TASKS] * (self.linux_place() != TASK) + [UNSAFE] * (self.i386 == UNSAFE)
+
+    def linux_place(self) -> str:
+        """The place of Linux's task in the boot configuration."""
+        return RESIDENT if self.i386 == RESIDENT else self.linux
 
     def linux_words(self) -> list[str]:
         """What Linux's command line says of it."""
-        small = [f"keel.place={I386}={SMALL}"] if self.i386 else []
-        return small + [f"keel.place={program}={where}" for program, where in self.programs]
+        place = RESIDENT if self.i386 == RESIDENT else SMALL
+        narrow = [f"keel.place={I386}={place}"] if self.i386 else []
+        return narrow + [f"keel.place={program}={where}" for program, where in self.programs]
 
 
 # What is so without --place.
@@ -54,7 +61,7 @@ def parse(words: Sequence[str]) -> Placement:
         who, separator, where = word.rpartition("=")
         if who == LINUX and where in PLACES:
             linux = where
-        elif who == I386 and where in (SMALL, UNSAFE):
+        elif who == I386 and where in (SMALL, UNSAFE, RESIDENT):
             i386 = where
         elif separator and who.startswith("/") and where in (KERNEL, SERVER):
             programs.append((_program(who), where))
@@ -65,7 +72,7 @@ def parse(words: Sequence[str]) -> Placement:
             reason = f"--place {program}={where}: a program is there only beside {LINUX}={KERNEL}"
             raise KeelError(reason, f"give --place {LINUX}={KERNEL}, or {program}={SERVER}", Status.USAGE)
     if i386 and (linux == KERNEL or programs):
-        reason = f"--place {I386}={i386}: 32-bit programs are in windows of the tables of a Linux that has them for nothing else"
+        reason = f"--place {I386}={i386}: Linux's tables then have no programs, and Linux runs in user mode"
         raise KeelError(reason, f"leave out {LINUX}={KERNEL} and programs in the server", Status.USAGE)
     if len(programs) > MOST_PROGRAMS:
         raise KeelError(f"--place: {len(programs)} programs", f"at most {MOST_PROGRAMS} can be named", Status.USAGE)

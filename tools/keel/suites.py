@@ -457,6 +457,7 @@ TOPICS = {
     bootconf.HOSTILE_SERVER_TEMPLATE: "a server that fails and attacks",
     bootconf.UNMAPS_TEMPLATE: "unmaps that take long",
     bootconf.PAIRS_TEMPLATE: "direct calls",
+    bootconf.RESIDENTS_TEMPLATE: "a server in its 32-bit clients' spaces",
 }
 
 
@@ -486,6 +487,7 @@ KERNEL_PARTS: dict[str, Suite] = {
             (machine.SERVER_MACHINES, bootconf.HOSTILE_SERVER_TEMPLATE, SHORT),
             (machine.UNMAPS_MACHINES, bootconf.UNMAPS_TEMPLATE, SHORT),
             (machine.PAIRS_MACHINES, bootconf.PAIRS_TEMPLATE, SHORT),
+            (machine.RESIDENTS_MACHINES, bootconf.RESIDENTS_TEMPLATE, SHORT),
             (machine.TEST_MACHINES, bootconf.SUITE_TEMPLATE, MINUTE),
         )
         for tested in machines
@@ -498,7 +500,13 @@ KERNEL_PARTS: dict[str, Suite] = {
 HOST_CLOCK_PARTS = [
     *(
         f"kernel-{tested.name}"
-        for tested in (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *machine.UNMAPS_MACHINES, *machine.PAIRS_MACHINES)
+        for tested in (
+            *machine.TEST_MACHINES,
+            *machine.HOSTILE_MACHINES,
+            *machine.UNMAPS_MACHINES,
+            *machine.PAIRS_MACHINES,
+            *machine.RESIDENTS_MACHINES,
+        )
         if tested.has_host_clock()
     ),
     "kernel-examples",

@@ -230,9 +230,9 @@ pub fn share_last_slot(task: Ref<Task>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Shows a slot of a supervisor task's upper half in the top table `root` of a task of its clan,
-/// if it has a table there: neither user mode nor a walk reaches it. That table now stays as long
-/// as the supervisor task. False if it was shown already, or there is nothing to show.
+/// Shows a slot of a task's upper half in the top table `root` of a task of its clan, if it has a
+/// table there. No walk reaches it, and user mode only a task's that runs in user mode itself. That
+/// table now stays as long as the task. False if it was shown already, or there is nothing to show.
 fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
     let (cell, shown) = (POOL.word(server.root_table, slot), POOL.word(root, slot));
     let entry = cell.get();
@@ -244,8 +244,13 @@ fn show(server: Ref<Task>, root: PoolPage, slot: usize) -> bool {
         cell.set(entry | SHOWN);
     }
     debug_assert!(shown.get() & MAPPED == 0);
-    shown.set(leads_to(entry).raw() | PRESENT | WRITE);
+    shown.set(leads_to(entry).raw() | shown_bits(server));
     true
+}
+
+/// The bits of such an entry.
+pub fn shown_bits(server: Ref<Task>) -> u64 {
+    PRESENT | WRITE | if server.supervisor { 0 } else { USER }
 }
 
 /// The tables of a supervisor task's upper half go with it, but the last slot's.

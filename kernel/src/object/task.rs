@@ -88,6 +88,9 @@ object! {
         pub upper: bool = plan.upper,
         /// Whether it runs in supervisor mode.
         pub supervisor: bool = plan.supervisor,
+        /// With an upper half: tasks of its clan that run 32-bit code only may show it. Without: it
+        /// is such a task.
+        pub resident: bool = plan.resident,
         /// Bits of the entries of its pages, beside their rights.
         pub page_bits: u64 = match (plan.supervisor, plan.upper) {
             (false, _) => USER_PAGE,
@@ -252,14 +255,14 @@ impl Ref<Task> {
         self.account != account_of(self.chief)
     }
 
-    /// Whether its upper half is shown by the spaces of its clan: it runs in any of them.
+    /// Whether its upper half is shown by spaces of its clan: it runs in any of them.
     pub fn is_shown(self) -> bool {
-        self.supervisor && self.upper
+        self.upper && (self.supervisor || self.resident)
     }
 
     /// The task whose upper half its space shows: itself, or its chief.
     pub fn shown_half(self) -> Option<Ref<Task>> {
-        Some(self).filter(|task| task.is_shown()).or(self.chief.filter(|chief| chief.is_shown()))
+        Some(self).filter(|task| task.is_shown()).or(half_for(self.chief, self.resident))
     }
 
     /// What `paging::switch` has to know of its upper half. Where no task can run in supervisor
@@ -276,6 +279,12 @@ impl Ref<Task> {
     pub fn is_chief_of(self, task: Ref<Task>) -> bool {
         task.chief == Some(self)
     }
+}
+
+/// The task whose upper half the tasks of a chief show: of one in user mode those alone that run
+/// 32-bit code, which cannot name it.
+pub fn half_for(chief: Option<Ref<Task>>, resident: bool) -> Option<Ref<Task>> {
+    chief.filter(|chief| chief.is_shown() && (chief.supervisor || resident))
 }
 
 /// What stands at a task number.
@@ -378,6 +387,8 @@ pub struct Plan {
     pub upper: bool,
     /// Whether it runs in supervisor mode.
     pub supervisor: bool,
+    /// Whether 32-bit tasks of its clan may show its upper half, or it is such a task.
+    pub resident: bool,
 }
 
 impl Plan {

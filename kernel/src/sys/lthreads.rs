@@ -23,6 +23,9 @@ pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
         Some(frame) => bind(thread, Some(frame)),
         None => prepare_native(thread),
     }
+    if task.resident && !task.upper {
+        small::change_reach(thread, Reach::ALL);
+    }
     task.install(thread);
     mark_cross_clan_handler(thread);
     Ok(thread)

@@ -25,7 +25,7 @@ pub fn told(thread: Ref<Thread>) -> u64 {
 pub fn set_reach(caller: Ref<Thread>, thread: Ref<Thread>, word: u64, host: Id) -> Result<(), Error> {
     let (reach, task) = (Reach::of(word).ok_or(Error::Invalid)?, thread.task);
     Error::NotSupported.when(reach != Reach::NONE && !facts::has_word(Word::SmallUnsafe))?;
-    Error::Denied.when(!caller.task.is_chief_of(task) || task.upper || task.supervisor)?;
+    Error::Denied.when(!caller.task.is_chief_of(task) || task.upper || task.supervisor || task.resident)?;
     Error::Invalid.when(thread.has_entry() && reach != Reach::NONE)?;
     if reach.is_window() {
         let host = if host == Id::NIL { caller.task } else { task::find(host).ok_or(Error::NoPartner)? };
@@ -47,7 +47,8 @@ fn give_reach(thread: Ref<Thread>, reach: Reach) {
     }
 }
 
-fn change_reach(thread: Ref<Thread>, reach: Reach) {
+/// Its segments reach that from now on.
+pub fn change_reach(thread: Ref<Thread>, reach: Reach) {
     cpu::write_back_elsewhere(thread);
     if cpu::cpu().loaded.get() == Some(thread) {
         cpu::cpu().loaded_changed();

@@ -195,7 +195,7 @@ fn thread_schedule(caller: Ref<Thread>) -> Outcome {
 /// its clan; this is preemptible. The caller is none of them: it is that task's chief. Then creates
 /// a task, or hands over the numbers. Errors: Invalid, Denied, NoPartner, or no memory.
 fn task_new(caller: Ref<Thread>) -> Outcome {
-    const TASK_KIND: u64 = TASK_UPPER_HALF | TASK_SUPERVISOR;
+    const TASK_KIND: u64 = TASK_UPPER_HALF | TASK_SUPERVISOR | TASK_RESIDENT;
     const FLAGS: u64 = TASK_MCP_MASK | TASK_INACTIVE | TASK_NO_LTHREAD | TASK_KIND | 0xff << TASK_RANGE_SHIFT;
     let frame = caller.frame();
     let (id, control) = (Id(frame.di.get()), frame.si.get());
@@ -237,8 +237,8 @@ fn create(caller: Ref<Thread>, number: TaskNumber, control: u64) -> Result<Id, S
     let frame = caller.frame();
     let mcp = ((control & TASK_MCP_MASK) as u8).min(caller.task.mcp.get());
     let (quota, area, upper) = (frame.r10.get(), frame.r12.get(), control & TASK_UPPER_HALF != 0);
-    let supervisor = control & TASK_SUPERVISOR != 0;
-    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota, area, upper, supervisor };
+    let (supervisor, resident) = (control & TASK_SUPERVISOR != 0, control & TASK_RESIDENT != 0);
+    let plan = task::Plan { number, chief: Some(caller.task), mcp, quota, area, upper, supervisor, resident };
     let task = tasks::create(&plan)?;
     preempt::poll();
     if control & TASK_NO_LTHREAD != 0 {

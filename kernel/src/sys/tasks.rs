@@ -21,19 +21,21 @@ pub fn create(plan: &Plan) -> Result<Ref<Task>, Error> {
 /// whose upper half is shown has all its memory there, and those that show it have none.
 fn may_give(chief: Ref<Task>, plan: &Plan) -> bool {
     let protects = cpuid::has(Feature::Smep) && cpuid::has(Feature::Smap);
-    match (plan.supervisor, plan.upper) {
-        (_, upper) if chief.is_shown() && (upper || plan.area > USER_END) => false,
-        (true, false) => chief.is_shown(),
-        (true, true) => {
-            let lower = plan.area != 0 && plan.area < USER_END;
-            chief.number == TaskNumber::ROOT && facts::has_word(facts::Word::Supervisor) && protects && !lower
-        }
-        (false, upper) => !upper || chief.upper,
+    let lower = plan.area != 0 && plan.area < USER_END;
+    let roots = chief.number == TaskNumber::ROOT && facts::has_word(facts::Word::Supervisor) && !lower;
+    match (plan.supervisor, plan.resident, plan.upper) {
+        (_, _, upper) if chief.is_shown() && (upper || plan.area > USER_END) => false,
+        (true, true, _) => false,
+        (true, _, false) => chief.is_shown() && chief.supervisor,
+        (true, _, true) => roots && protects,
+        (_, true, false) => chief.is_shown() && !chief.supervisor,
+        (_, true, true) => roots,
+        (_, _, upper) => !upper || chief.upper,
     }
 }
 
 fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Result<Ref<Task>, Error> {
-    let root_table = space::new_root(account, plan.chief.filter(|chief| chief.is_shown()))?;
+    let root_table = space::new_root(account, task::half_for(plan.chief, plan.resident))?;
     let task = Task::new(plan, entry.version.get() + 1, nesting, account, root_table);
     let task = POOL.make(account, Kind::Task, task);
     // SAFETY: nobody has seen it.

@@ -34,6 +34,12 @@ def test_32_bit_programs_in_windows() -> None:
     assert (small.kernel_words(), unsafe.kernel_words()) == ([], ["small-unsafe"])
 
 
+def test_linux_in_32_bit_programs_spaces() -> None:
+    resident = parse(["i386=resident"])
+    assert resident.linux_words() == ["keel.place=i386=resident"]
+    assert (resident.kernel_words(), resident.linux_place()) == (["supervisor"], "resident")
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -48,8 +54,9 @@ def test_32_bit_programs_in_windows() -> None:
         (["/usr/bin/perl=kernel", "/usr/bin/sort=server"], "only beside linux=kernel"),
         (["linux=kernel", "/a b=kernel"], "has a blank"),
         (["i386=large"], "nothing can be placed so"),
-        (["i386=small", "linux=kernel"], "for nothing else"),
-        (["i386=small", "/usr/bin/perl=server"], "for nothing else"),
+        (["i386=small", "linux=kernel"], "have no programs"),
+        (["i386=small", "/usr/bin/perl=server"], "have no programs"),
+        (["i386=resident", "linux=kernel"], "have no programs"),
         (["linux=kernel", "/" + 255 * "a" + "=kernel"], "more than 255 bytes"),
         (["linux=kernel", *(f"/{number}=kernel" for number in range(9))], "9 programs"),
     ],

@@ -118,7 +118,7 @@ def test_a_suite_must_also_end_as_it_says(output: str, end: int | None, count: C
 
 def test_every_machine_can_be_tested_alone() -> None:
     """Each is a part of the kernel's suite, except those on request."""
-    others = (*machine.SERVER_MACHINES, *machine.UNMAPS_MACHINES, *machine.PAIRS_MACHINES)
+    others = (*machine.SERVER_MACHINES, *machine.UNMAPS_MACHINES, *machine.PAIRS_MACHINES, *machine.RESIDENTS_MACHINES)
     daily = (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *others)
     parts = {"kernel-figures", "kernel-examples", "kernel-debugger", "kernel-firmware"}
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}

@@ -341,6 +341,7 @@ pub fn plan() -> NewTask {
         area: AREA_DEFAULT,
         upper_half: true,
         supervisor: false,
+        resident: false,
         ..NewTask::default()
     }
 }

@@ -146,6 +146,7 @@ fn main(mut program: Program) -> Result<(), Failure> {
         argument: RECORD,
         upper_half: true,
         supervisor: false,
+        resident: false,
         ..NewTask::default()
     };
     let record = start_record(&mut program.memory).ok_or(full)?;

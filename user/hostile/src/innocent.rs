@@ -119,6 +119,7 @@ fn start(priority: u64) -> Result<(), u64> {
         argument: 0,
         upper_half: false,
         supervisor: false,
+        resident: false,
     };
     let task = task::create(&plan).map_err(|_| NOT_STARTED)?;
     own_ledger().children[0].store(task.0, Relaxed);

@@ -199,6 +199,7 @@ impl Gang {
             argument,
             upper_half: true,
             supervisor: false,
+            resident: false,
         };
         let task = task::create_empty(&plan)?;
         LEADERS[self.index].store(task.0, Relaxed);
@@ -367,6 +368,7 @@ fn tasks_work(gang: &mut Gang) -> bool {
             max_priority: PRIORITIES - 1,
             upper_half: false,
             supervisor: false,
+            resident: false,
         };
         let answer = task::create(&plan).and_then(|task| call(thread::first_of(task), Message::new(0, &[1])));
         let deleted = task::delete(plan.number, me);

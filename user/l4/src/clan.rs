@@ -140,6 +140,7 @@ impl Clan {
             area: AREA_DEFAULT,
             upper_half: true,
             supervisor: false,
+            resident: false,
             ..NewTask::default()
         };
         let task = task::create(&new)?;

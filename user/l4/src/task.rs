@@ -3,7 +3,7 @@
 
 use crate::call::{checked, Failure, Registers};
 use keel_abi::call::{
-    CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT, TASK_SUPERVISOR, TASK_UPPER_HALF,
+    CALL_TASK_NEW, TASK_INACTIVE, TASK_NO_LTHREAD, TASK_RANGE_SHIFT, TASK_RESIDENT, TASK_SUPERVISOR, TASK_UPPER_HALF,
 };
 use keel_abi::Id;
 
@@ -30,6 +30,9 @@ pub struct NewTask {
     pub upper_half: bool,
     /// Whether it runs in supervisor mode (TASK_SUPERVISOR).
     pub supervisor: bool,
+    /// Whether 32-bit tasks of its clan may show its upper half, or it is such a task
+    /// (TASK_RESIDENT).
+    pub resident: bool,
 }
 
 const fn number_id(number: u32) -> u64 {
@@ -48,7 +51,7 @@ pub fn create_empty(task: &NewTask) -> Result<Id, Failure> {
 
 fn create_with(task: &NewTask, flags: u64) -> Result<Id, Failure> {
     let half = if task.upper_half { TASK_UPPER_HALF } else { 0 };
-    let mode = if task.supervisor { TASK_SUPERVISOR } else { 0 };
+    let mode = if task.supervisor { TASK_SUPERVISOR } else { 0 } | if task.resident { TASK_RESIDENT } else { 0 };
     checked(Registers {
         ax: CALL_TASK_NEW,
         di: number_id(task.number),

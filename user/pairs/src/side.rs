@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What each processor has: a server thread, and its client.
 
-use crate::client::{self, CODE, CODE_RIGHTS, DATA, DATA_RIGHTS, LIFE_SHIFT};
+use crate::client::{self, CODE, CODE_RIGHTS, DATA, DATA_RIGHTS};
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -114,7 +114,8 @@ impl Side {
     fn call(&self, next: Id, got: &Received) {
         let [number, _, index, ..] = got.words;
         let last = self.last.swap(number, SeqCst);
-        let is_first = number >> LIFE_SHIFT > last >> LIFE_SHIFT && number as u32 == 1;
+        let (life, before) = (number >> client::life_shift(), last >> client::life_shift());
+        let is_first = life > before && number == (life << client::life_shift()) + 1;
         if number != last + 1 && !is_first {
             self.is_wrong(got);
         }
@@ -131,7 +132,7 @@ impl Side {
 
     /// The answer to a page fault.
     fn fault(&self, fault: &Fault, page: u64, rights: u64) -> Message {
-        if self.last.load(SeqCst) >> LIFE_SHIFT == self.lives.load(SeqCst) {
+        if self.last.load(SeqCst) >> client::life_shift() == self.lives.load(SeqCst) {
             self.faults.fetch_add(1, SeqCst);
         }
         fault.map(page, rights)

@@ -74,6 +74,9 @@ pub enum Place {
     /// It runs in supervisor mode, in the upper half of the spaces of all its tasks. It is trusted
     /// like the µ-kernel.
     Kernel,
+    /// It runs in user mode, in a space of its own and in the upper half of those of its tasks that
+    /// run 32-bit code.
+    Resident,
 }
 
 /// A quota of kernel memory.
@@ -532,8 +535,11 @@ impl<'a> Open<'a> {
         if self.task.image.line == 0 {
             return Err(ConfigError { line: name.line, problem: Problem::NoImage, word: name.value });
         }
-        if self.task.place.value == Place::Kernel && self.task.kind != Kind::Server {
-            let problem = Problem::OnlyServers("place kernel");
+        if self.task.place.value != Place::Task && self.task.kind != Kind::Server {
+            let problem = Problem::OnlyServers(match self.task.place.value {
+                Place::Kernel => "place kernel",
+                _ => "place resident",
+            });
             return Err(ConfigError { line: self.task.place.line, problem, word: name.value });
         }
         Ok(self.task)
@@ -600,10 +606,12 @@ fn kind<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Kind, ConfigError
 }
 
 fn place<'a>(keyword: &'a str, words: &mut Words<'a>) -> Result<Place, ConfigError<'a>> {
-    match words.value(keyword, "task or kernel")? {
+    const WHAT: &str = "task, kernel or resident";
+    match words.value(keyword, WHAT)? {
         "task" => Ok(Place::Task),
         "kernel" => Ok(Place::Kernel),
-        word => words.error(Problem::Bad("task or kernel"), word),
+        "resident" => Ok(Place::Resident),
+        word => words.error(Problem::Bad(WHAT), word),
     }
 }
 
@@ -765,9 +773,13 @@ mod tests {
             ("on-reboot stop on-reboot stop", "boot.conf:1: 'on-reboot' is given twice"),
             ("on-shutdown leave", "boot.conf:1: 'leave' is not poweroff or halt"),
             ("on-end stay", "boot.conf:1: 'on-end' is called 'on-shutdown' now"),
-            ("task a { image x kind server place here }", "boot.conf:1: 'here' is not task or kernel"),
+            ("task a { image x kind server place here }", "boot.conf:1: 'here' is not task, kernel or resident"),
             ("task a { image x\nplace kernel }", "boot.conf:2: 'place kernel' is for servers, and task 'a' is none"),
-            ("task a { image x kind server place }", "boot.conf:1: 'place' needs task or kernel"),
+            (
+                "task a { image x\nplace resident }",
+                "boot.conf:2: 'place resident' is for servers, and task 'a' is none",
+            ),
+            ("task a { image x kind server place }", "boot.conf:1: 'place' needs task, kernel or resident"),
             ("task a { image x may-end }", "boot.conf:1: 'may-end' is called 'may-shutdown' now"),
             ("on-shutdown halt on-shutdown poweroff", "boot.conf:1: 'on-shutdown' is given twice"),
             ("iommu maybe", "boot.conf:1: 'maybe' is not on or off"),

@@ -225,9 +225,13 @@ pub fn start<'a>(
         argument: DIRECT_MAP + phys,
         upper_half: true,
         supervisor: task.place.value == Place::Kernel,
+        resident: task.place.value == Place::Resident,
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {
+        if new.resident && failure.error == Error::Denied {
+            fail(task, format_args!("cannot be resident: the µ-kernel's command line lacks the word 'supervisor'"));
+        }
         if new.supervisor && failure.error == Error::Denied {
             fail(
                 task,

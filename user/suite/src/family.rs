@@ -103,6 +103,7 @@ fn create_clan(member: &Member, mut number: u32, pages_from: Id) -> Result<(), F
             argument: inner as *const Member as u64,
             upper_half: false,
             supervisor: false,
+            resident: false,
         };
         let task = create(&plan)?;
         introduce(inner, thread::first_of(task), number + 1, pager)?;

@@ -157,6 +157,7 @@ pub fn child_plan(main: Main, argument: u64) -> NewTask {
         argument,
         upper_half: false,
         supervisor: false,
+        resident: false,
     }
 }
 

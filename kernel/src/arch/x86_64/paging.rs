@@ -206,9 +206,11 @@ pub fn hide(window: Window, level: u8, address: VirtAddr) {
 pub fn held(root: PhysAddr, level: u8) -> Held {
     let cpu = cpu();
     if cpu.half_held.get() == root {
-        // INVLPG drops a page's global translation, but what the processor keeps of tables for the
-        // present PCID alone (Intel SDM volume 3, 4.10.4.1).
-        return if level == 0 { Held::Present } else { Held::Everywhere };
+        // INVLPG drops a page's global translation, but what the processor keeps of tables, and of
+        // a page in user mode, for the present PCID alone (Intel SDM volume 3, 4.10.4.1).
+        let tagged =
+            || cpu.pcids.on.get() && !POOL.page(POOL.index_of(root)).task.get().is_some_and(|task| task.supervisor);
+        return if level == 0 && !tagged() { Held::Present } else { Held::Everywhere };
     }
     if cpu.space.get() == root {
         return Held::Present;

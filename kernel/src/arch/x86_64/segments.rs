@@ -51,8 +51,8 @@ const fn extent(descriptor: u64) -> (u64, u64) {
 }
 
 /// What the user's selectors mean to a thread with this reach: 32-bit code and data that reach this
-/// (for none: all of 32 bits); 64-bit code, for none alone; and one byte at its base, to whose limit
-/// a processor's number is added. Nothing is left that leads elsewhere.
+/// (for none: all of 32 bits); 64-bit code, for none alone; and one byte at its base, to whose
+/// limit a processor's number is added. Nothing is left that leads elsewhere.
 pub const fn descriptors(reach: Reach) -> [u64; 4] {
     let none = reach.raw() == Reach::NONE.raw();
     let (base, size) = (reach.base(), if none { Reach::ALL.size() } else { reach.size() });

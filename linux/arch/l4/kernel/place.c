@@ -9,7 +9,8 @@
  *   - keel.place=/usr/bin/APP=server, where Linux is in user mode: in the server's own task
  *     (kernel/inside.c), one process at a time. Its children are ordinary processes.
  *   - keel.place=i386=small, where Linux is in user mode: 32-bit programs in windows of the
- *     server's tables (mm/small.c); then no program is in the server's task.
+ *     server's tables (mm/small.c); then no program is in the server's task;
+ *   - keel.place=i386=resident, likewise: the server in the tables of each 32-bit program.
  * A named program that cannot be there is an ordinary process; for others exec, or the call before
  * it, fails; what changes in between kills the new program.
  */
@@ -41,7 +42,7 @@ static int __init l4_place(char *word)
 	if (!length || word[0] != '/' || length >= L4_PLACED_PATH ||
 	    (strcmp(place, "=server") && !(keel_entry && !strcmp(place, "=kernel"))) ||
 	    l4_placed_count == L4_PLACED_MAX) {
-		pr_err("keel: keel.place=%s is ignored: it is i386=small or PATH=server, of %d at most, or beside Linux in supervisor mode PATH=kernel\n",
+		pr_err("keel: keel.place=%s is ignored: it is i386=small, i386=resident or PATH=server, of %d at most, or beside Linux in supervisor mode PATH=kernel\n",
 		       word, L4_PLACED_MAX);
 		return 1;
 	}

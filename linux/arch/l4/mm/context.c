@@ -69,6 +69,8 @@ static int l4_task_make(struct mm_struct *mm)
 
 	if (mm->context.supervisor)
 		flags |= KEEL_TASK_SUPERVISOR;
+	if (mm->context.resident)
+		flags |= KEEL_TASK_RESIDENT;
 	do {
 		number = l4_number_alloc();
 		if (number < 0)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Small address spaces (keel.place=i386=small): 32-bit programs in windows of the server's tables,
- * whose lower half is empty. The micro-kernel changes to them and back by segments, without a
- * change of tables. A program gets a window at exec, its forks get windows of their own, and each
- * mm gives its back with its L4 task. What is in the window is laid out for its size: the stack at
- * its end, mappings 128 MB below. Who reaches outside, by a mapping that had no room for example,
- * goes on in its own space, without being told; who finds no window free begins there. The server's
- * task is then not for programs (kernel/inside.c), which could read all windows.
+ * Small address spaces. Residence (keel.place=i386=resident): the spaces of 32-bit programs show
+ * the server in their upper half, which 32-bit code cannot name, so that it serves them there.
+ * Windows (keel.place=i386=small): 32-bit programs in windows of the server's tables, whose lower
+ * half is empty. The micro-kernel changes to them and back by segments, without a change of tables.
+ * A program gets a window at exec, its forks get windows of their own, and each mm gives its back
+ * with its L4 task. What is in the window is laid out for its size: the stack at its end, mappings
+ * 128 MB below. Who reaches outside, by a mapping that had no room for example, goes on in its own
+ * space, without being told; who finds no window free begins there. The server's task is then not
+ * for programs (kernel/inside.c), which could read all windows.
  */
 #include <linux/bitmap.h>
 #include <linux/init.h>
@@ -21,28 +23,30 @@
 #define UNITS (1 << (KEEL_SMALL_ALL - UNIT_LOG2))
 #define FIRST_UNIT 4
 
-static bool l4_small __ro_after_init;
+static bool l4_small __ro_after_init, l4_resident __ro_after_init;
 static DECLARE_BITMAP(l4_units, UNITS);
 static DEFINE_SPINLOCK(l4_units_lock);	/* protects that */
 static unsigned int l4_small_mb = SZ_256M / SZ_1M;
 static const unsigned int l4_small_least = SZ_256M / SZ_1M, l4_small_most = SZ_1G / SZ_1M;
 
-/* Whether 32-bit programs are in windows; then no program is in the server's task. */
+/* Whether the server's lower half is for windows, or for nothing: no program is in its task. */
 bool l4_small_is_on(void)
 {
-	return l4_small;
+	return l4_small || l4_resident;
 }
 
 /*
- * keel.place=i386=small; returns false for another word of keel.place. Beside Linux in supervisor
- * mode its tables are those of all processes.
+ * keel.place=i386=small or =resident; returns false for another word of keel.place. Beside Linux in
+ * supervisor mode its tables are those of all processes.
  */
 bool __init l4_small_begin(const char *word)
 {
-	bool named = !strcmp(word, "i386=small") && !keel_entry;
+	bool small = !strcmp(word, "i386=small") && !keel_entry;
+	bool resident = !strcmp(word, "i386=resident") && !keel_entry;
 
-	l4_small |= named;
-	return named;
+	l4_small |= small;
+	l4_resident |= resident;
+	return small || resident;
 }
 
 /* Takes a window of 2^log2 bytes. Returns it as thread_schedule names it, or 0. */
@@ -70,6 +74,7 @@ static unsigned int l4_window_log2(unsigned long window)
 /* exec of a 32-bit program, whose mm is new. */
 void l4_small_exec(void)
 {
+	current->mm->context.resident = l4_resident;
 	if (l4_small)
 		current->mm->context.window = l4_window_alloc(ilog2(l4_small_mb) + ilog2(SZ_1M));
 }

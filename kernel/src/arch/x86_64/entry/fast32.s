@@ -2,8 +2,8 @@
 # The fast paths of 32-bit code, which enters by `int 0x80`; fast.s has the rules and the macros.
 # Served are
 # - call, and reply with open wait, between native threads, of at most three words and a label,
-# - a system call of an alien thread with thread-local descriptors, as Linux's programs have them, to
-#   a 64-bit handler in an open wait. fast.s has the reply (reply_to_32_bits).
+# - a system call of an alien thread with thread-local descriptors, as Linux's programs have them,
+#   to a 64-bit handler in an open wait. fast.s has the reply (reply_to_32_bits).
 # Every other `int 0x80` goes to Rust.
 #
 # Native threads' message registers stay where they are: eax = call number and flags, ebx = tag,
