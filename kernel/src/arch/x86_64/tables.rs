@@ -252,13 +252,15 @@ pub fn set_tls(descriptors: [u64; 3]) {
     }
 }
 
-/// Whether a selector may be loaded in user mode: null, user data, 32-bit or 64-bit code,
-/// thread-local if present.
+/// Whether a selector can be loaded as a user's data: null, or of a segment that is present and for
+/// users, which all are data or code that can be read (`segments`).
 fn is_loadable(selector: u16) -> bool {
+    /// Of a selector: the local table. Of a descriptor: for users, no system's, and present.
+    const LOCAL: u16 = 4;
+    const FOR_USERS: u64 = 0xf0 << 40;
     let index = selector as usize / 8;
-    let local = (TLS_FIRST..TLS_FIRST + 3).contains(&index)
-        && cpu().tables.gdt[nospec::<DESCRIPTORS>(index)].get() >> 47 & 1 == 1;
-    selector <= 3 || selector == USER_SS || local && selector & 7 == 3
+    let descriptor = cpu().tables.gdt[nospec::<DESCRIPTORS>(index)].get();
+    selector <= 3 || index < DESCRIPTORS && selector & LOCAL == 0 && descriptor & FOR_USERS == FOR_USERS
 }
 
 /// The selectors in ds, es, fs, gs, 16 bits each from bit 0 on. Nearly always all are null.

@@ -65,6 +65,8 @@ const BASES: [u64; 2] = [BLOCKS + 0x800, BLOCKS + 0x900];
 const VALUES: [u32; 2] = [0x0f1_2570, 0x5ec_0d0d];
 /// The selectors of the thread-local segments.
 const SELECTORS: [u64; 2] = [TLS_SELECTOR, TLS_SELECTOR + 8];
+/// The selector of the segment with the processor's number.
+const NUMBER_SELECTOR: u64 = 0x7b;
 /// Selectors as the monitor has them: ds and es.
 const PLAIN: u64 = DATA_SELECTOR | DATA_SELECTOR << 16;
 /// Round trips that suffice for caches of partners and slices of time.
@@ -274,6 +276,8 @@ fn selectors_kept(caller: &Caller) -> Outcome {
         [DATA_SELECTOR, first, second, DATA_SELECTOR],
         [second, 0, first, second],
         [0, second, DATA_SELECTOR, first],
+        [DATA_SELECTOR, CODE_32, 0, first],
+        [DATA_SELECTOR, NUMBER_SELECTOR, 0, first],
         [0; 4],
     ];
     for set in sets {
@@ -387,7 +391,8 @@ fn no_descriptor(caller: &Caller) -> Outcome {
 }
 
 fn selectors_written(caller: &Caller) -> Outcome {
-    let known = [DATA_SELECTOR, SELECTORS[0], SELECTORS[1], 0];
+    let long = if caller.small.reach == SMALL_NONE { CODE_64 } else { 0 };
+    let known = [DATA_SELECTOR, SELECTORS[0], SELECTORS[1], CODE_32, NUMBER_SELECTOR, long, 0];
     let [low, high] = arguments([DATA_SELECTOR, DATA_SELECTOR, 0, TLS_SELECTOR]);
     for selector in [DATA_SELECTOR, SELECTORS[0], SELECTORS[1], 0x73, 0x33, 0x23, 0x18, 0x10, 0x40, 0x7b, 0xffff, 0] {
         for place in [0, 16, 32, 48] {

@@ -228,7 +228,7 @@ fn other_area() -> Outcome {
 
 fn unknown_flags() -> Outcome {
     let number = task_number();
-    for bit in [12, 15, 24, 40, 63] {
+    for bit in [13, 15, 24, 40, 63] {
         let si = base_priority() | 1 << bit;
         let di = Id::thread(0, number, 0, 0).0;
         refused!("a flag", checked(Registers { ax: CALL_TASK_NEW, di, si, ..Registers::default() }), Call Invalid);

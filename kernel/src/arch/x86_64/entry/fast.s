@@ -299,8 +299,9 @@
 .endm
 
 # Makes the user's segments those of the thread rbx, if it reaches something else than what ran
-# before, and perhaps in the same space: then its ports are its own, too. Uses rax.
-.macro change_reach
+# before, and perhaps in the same space: then its ports are its own, too. With `data` ds and es are
+# the user's data. Uses rax.
+.macro change_reach data=0
     mov rax, [rbx + THREAD_reach]
     cmp rax, gs:[CPU_reach]
     je .Lsame_reach_\@
@@ -313,6 +314,11 @@
     mov rax, [rbx + THREAD_segments + 24]
     mov al, gs:[{CPU_INDEX}]
     mov gs:[{CPU_TLS} + 24], rax
+    .if \data
+    mov eax, USER_SS
+    mov ds, eax
+    mov es, eax
+    .endif
 .Lsame_reach_\@:
 .endm
 

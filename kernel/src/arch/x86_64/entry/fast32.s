@@ -105,11 +105,7 @@ symbol \name, 64
     # The partner's call is over: its results are no SYSCALL's.
     mov qword ptr [rbx + FRAME_orig_ax], {NO_CALL}
     change_thread rsp, \pcids, \supervisor
-    change_reach
-    # With the window's data, if it has changed.
-    mov eax, USER_SS
-    mov ds, eax
-    mov es, eax
+    change_reach 1
     mov eax, [rbx + FRAME_ip]
     mov gs:[CPU_exit_ip], rax
     mov qword ptr gs:[CPU_exit_cs], USER_CS32
