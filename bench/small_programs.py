@@ -2,8 +2,9 @@
 """Programs of Linux in small address spaces: sections 4.2 to 4.9 of the paper about these. bench/small.py runs the experiments.
 
 The programs are 32-bit code, on native Linux, on Keel in spaces of their own (large), and there in windows of the server's space
-(small). Each guest runs on the instruction clock, and a plugin of the emulator models cycles and TLB misses in the same run. The
-emulator raises no faults of segment limits: turns of thread-local segments are in no figure (docs/small-spaces.md).
+(small), or in spaces that show Linux's (resident). Each guest runs on the instruction clock, and a plugin of the emulator models
+cycles and TLB misses in the same run. The emulator raises no faults of segment limits: turns of thread-local segments are in no
+figure (docs/small-spaces.md).
 """
 
 import io
@@ -21,8 +22,10 @@ from typing import Any
 import run
 from small_pingpong import CODE, DATA, LARGE, MACHINES, SMALL, TAGGED, UNTAGGED
 
-NATIVE = "native"
-SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], LARGE: [], SMALL: ["--place", "i386=small-unsafe"]}
+NATIVE, RESIDENT = "native", "resident"
+# Those of the paper's table, and Linux in the spaces of its 32-bit programs.
+PAPER_SYSTEMS: dict[str, list[str]] = {NATIVE: ["--native"], LARGE: [], SMALL: ["--place", "i386=small-unsafe"]}
+SYSTEMS = {**PAPER_SYSTEMS, RESIDENT: ["--place", "i386=resident"]}
 CALLS, PIPES, WORDS, GCC = "calls", "pipes", "cat-wc", "gcc"
 # The program that measures (bench/guest/small.c).
 PROGRAM = "small"
@@ -123,15 +126,17 @@ def table(results: run.Results, machine: str, what: str, papers: dict[str, list[
     `papers` has the paper's cells of each operation, and `title` those of the header.
     """
     kinds = [kind_of(machine, kind) for kind in (CODE, DATA)]
-    rows = [[what, NATIVE, LARGE, "large, tagged", SMALL, "large / small", "tagged / small", *title]]
+    rows = [[what, NATIVE, LARGE, "large, tagged", SMALL, RESIDENT, "large / small", "tagged / small", *title]]
     rows[0] += [f"{kind} misses, {system}" for kind in (CODE, DATA) for system in SYSTEMS]
     for name, small in results[SMALL].items():
-        native, large = (results[system][name] for system in (NATIVE, LARGE))
+        native, large, resident = (results[system][name] for system in (NATIVE, LARGE, RESIDENT))
         cycles = [modelled(native, machine), *(modelled(large, machine, tags) for tags in (UNTAGGED, TAGGED))]
-        cycles.append(modelled(small, machine))
+        cycles += [modelled(small, machine), modelled(resident, machine)]
         ratios = [cycles[1] / cycles[3], cycles[2] / cycles[3]]
         cells = [*(f"{value:,.0f}" for value in cycles), *(f"{ratio:.2f}" for ratio in ratios), *papers[name]]
-        rows.append([name, *cells, *(f"{modelled(sample, kind):,.0f}" for kind in kinds for sample in (native, large, small))])
+        rows.append(
+            [name, *cells, *(f"{modelled(sample, kind):,.0f}" for kind in kinds for sample in (native, large, small, resident))]
+        )
     return rows
 
 
@@ -173,7 +178,7 @@ def measure_rows(output: Path, is_wanted: Callable[[str], bool]) -> run.Results:
 def measure_calls(output: Path) -> Found:
     """Table 2."""
     papers = {name: [*(f"{value:,}" for value in values), f"{values[1] / values[2]:.2f}"] for name, values in PAPER_CALLS.items()}
-    title = [*(f"paper, {system}" for system in SYSTEMS), "paper, large / small"]
+    title = [*(f"paper, {system}" for system in PAPER_SYSTEMS), "paper, large / small"]
     return found(measure_rows(output, PAPER_CALLS.__contains__), "system call", papers, title)
 
 

@@ -479,13 +479,14 @@ def small_samples(run: ModuleType, small_programs: ModuleType, name: str, **cycl
 
 def test_linuxs_programs_in_small_spaces_stand_beside_the_paper(run: ModuleType, small_programs: ModuleType) -> None:
     """Only beside the cycles of the paper's machine. Tags are those of the large spaces."""
-    results = small_samples(run, small_programs, "getpid", native=(10, 10), large=(60, 40), small=(20, 20))
+    results = small_samples(run, small_programs, "getpid", native=(10, 10), large=(60, 40), small=(20, 20), resident=(30, 30))
     tables, kept = small_programs.found(results, "system call", {"getpid": ["1.74"]}, ["paper"])
     by_title = dict(tables)
-    assert by_title["Instructions of a system call"][1] == ["getpid", "100", "100", "100", ""]
-    figures = ["getpid", "10", "60", "40", "20", "3.00", "2.00"]
-    assert by_title["Modelled cycles of a system call, pentium4-1400"][1] == [*figures, "1.74", *["10", "60", "20"] * 2]
-    assert by_title["Modelled cycles of a system call, skylake"][1] == [*figures, *["10", "60", "20"] * 2]
+    assert by_title["Instructions of a system call"][1] == ["getpid", "100", "100", "100", "100", ""]
+    figures = ["getpid", "10", "60", "40", "20", "30", "3.00", "2.00"]
+    misses = ["10", "60", "20", "30"] * 2
+    assert by_title["Modelled cycles of a system call, pentium4-1400"][1] == [*figures, "1.74", *misses]
+    assert by_title["Modelled cycles of a system call, skylake"][1] == [*figures, *misses]
     assert kept["small"]["getpid"]["modelled"]["skylake"]["tagged"] == [20]
 
 
