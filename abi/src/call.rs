@@ -381,6 +381,11 @@ impl Tag {
         self.0 >> TAG_KIND_SHIFT & TAG_KIND_MASK
     }
 
+    /// Returns true if all of these flags (`TAG_REDIRECTED` and so on) are set.
+    pub const fn has(self, flags: u64) -> bool {
+        self.0 & flags == flags
+    }
+
     /// The label.
     pub const fn label(self) -> u32 {
         (self.0 >> TAG_LABEL_SHIFT) as u32

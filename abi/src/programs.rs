@@ -67,11 +67,6 @@ impl Tag {
         Tag::kernel(KIND_USER, label, words)
     }
 
-    /// Returns true if all of these flags (`TAG_REDIRECTED` and so on) are set.
-    pub const fn has(self, flags: u64) -> bool {
-        self.0 & flags == flags
-    }
-
     /// Returns the tag with `maps` map items.
     pub const fn with_maps(self, maps: u64) -> Tag {
         Tag((self.0 & !(0xff << TAG_MAPS_SHIFT)) | (maps & 0xff) << TAG_MAPS_SHIFT)

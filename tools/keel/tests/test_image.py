@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, image, layerarchive, tararchive
+from keel import cpio, image, layerarchive, packages, tararchive
 from keel.config import Settings
 from keel.debian import DEFAULT_MIRROR, Mirror
 
@@ -72,7 +72,7 @@ def test_packages_of_the_other_architecture_are_unpacked_apart(
             add(out, "./bin/dog", tarfile.LNKTYPE, link="./bin/cat")
 
     monkeypatch.setattr(image, "_run_mmdebstrap", run)
-    monkeypatch.setattr(image.packages, "require", lambda settings, needs: None)
+    monkeypatch.setattr(packages, "require", lambda settings, needs: None)
     monkeypatch.setattr(image, "host_access_settings", list)
     base, whole = tmp_path / "base.cpio", tmp_path / "whole.cpio"
     image.make_archive(settings, base)
@@ -81,7 +81,8 @@ def test_packages_of_the_other_architecture_are_unpacked_apart(
     sizes = {entry.name: entry.size for entry in layerarchive.entries(whole)}
     own = {entry.name: entry.size for entry in layerarchive.entries(base)}
     assert own == {"dev": 0, "dev/null": 0, "bin/cat": 5, "bin/dog": 0}
-    assert sizes == {**own, "i386": 0, "i386/dev": 0, "i386/bin/cat": 6, "i386/bin/dog": 0}
+    apart: dict[str, int | None] = {"i386": 0, "i386/dev": 0, "i386/bin/cat": 6, "i386/bin/dog": 0}
+    assert sizes == own | apart
     assert inode(whole, "i386/bin/cat") == inode(whole, "i386/bin/dog") != inode(whole, "bin/cat")
     assert [path.name for path in tmp_path.glob("*.tar")] == []
     image.make_archive(settings, whole, ("coreutils:i386", "gdb"), base)

@@ -13,9 +13,11 @@ use keel_l4::kip::kip_at;
 use keel_l4::task::{self, NewTask};
 use keel_l4::{thread, utcb, Error, Id};
 
+/// A name, and what is tried.
+type Case = (&'static str, fn(&Pairs) -> Outcome);
+
 /// All of them.
-pub const CASES: [(&str, fn(&Pairs) -> Outcome); 4] =
-    [("created", created), ("reaches", reaches), ("attacks", attacks), ("syscall", syscall)];
+pub const CASES: [Case; 4] = [("created", created), ("reaches", reaches), ("attacks", attacks), ("syscall", syscall)];
 
 const UD: u64 = 6;
 const GP: u64 = 13;
