@@ -10,6 +10,7 @@ a growing number of users (8 and 9).
 """
 
 import re
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,9 @@ def main(draw: Callable[[Path], None]) -> int:
         draw(Path(sys.argv[1]))
     except (run.BenchError, OSError) as error:
         print(f"bench: error: {error}", file=sys.stderr)
+        return 1
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        print(f"bench: error: {sys.argv[1]} holds no results of this program", file=sys.stderr)
         return 1
     return 0
 
