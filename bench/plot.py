@@ -9,8 +9,8 @@ a growing number of users (8 and 9).
 `./keel bench --plot results.json` runs it with Debian's Python, whose matplotlib it needs.
 """
 
-import re
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
