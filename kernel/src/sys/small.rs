@@ -30,7 +30,7 @@ pub fn set_reach(caller: Ref<Thread>, thread: Ref<Thread>, word: u64, host: Id) 
     if reach.is_window() {
         let host = if host == Id::NIL { caller.task } else { task::find(host).ok_or(Error::NoPartner)? };
         let idle = caller.task.is_chief_of(host) && host.lthreads.get() == 0;
-        Error::Denied.when(host.is_shown() || host != caller.task && !idle)?;
+        Error::Denied.when(host.is_shown() || host.resident || host != caller.task && !idle)?;
         windows::open(task, host, reach)?;
     }
     give_reach(thread, reach);

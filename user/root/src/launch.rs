@@ -229,10 +229,17 @@ pub fn start<'a>(
     };
     let pages = pages(task, share, image, phys);
     if let Err((what, failure)) = create_all(&new, task, &gsis, first_number) {
-        if new.resident && failure.error == Error::Denied {
-            fail(task, format_args!("cannot be resident: the µ-kernel's command line lacks the word 'supervisor'"));
+        let denied = what == CREATION && failure.error == Error::Denied;
+        if new.resident && denied {
+            fail(
+                task,
+                format_args!(
+                    "cannot be resident: the µ-kernel's command line lacks the word 'supervisor', \
+                     or its image is in the lower half"
+                ),
+            );
         }
-        if new.supervisor && failure.error == Error::Denied {
+        if new.supervisor && denied {
             fail(
                 task,
                 format_args!(
@@ -291,8 +298,11 @@ fn give_msis(to: Id) {
     }
 }
 
+/// The first of what can fail at a task's start.
+const CREATION: &str = "its creation";
+
 fn create_all(new: &NewTask, task: &Task<'_>, gsis: &Gsis, first_number: u32) -> Result<(), (&'static str, Failure)> {
-    let id = create(new).map_err(|f| ("its creation", f))?;
+    let id = create(new).map_err(|f| (CREATION, f))?;
     thread::set_priority(thread::first_of(id), task.priority).map_err(|f| ("its priority", f))?;
     if task.tasks > 0 {
         hand_over(first_number, task.tasks.ilog2() as u64, id).map_err(|f| ("its task numbers", f))?;

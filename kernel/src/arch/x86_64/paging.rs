@@ -139,8 +139,8 @@ fn shoot_down_others(root: PhysAddr) {
             lock::write_back(cpu);
         }
         if shown {
-            // It drops all when it enters a space with that half again.
-            cpu.half_held.set(PhysAddr::NONE);
+            // It drops all when it enters a space with an upper half again, of whatever kind.
+            cpu.half_held.set(HALF_DROPPED);
         }
         cpu.pcids.forget(root);
     }
@@ -225,8 +225,8 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
     Held::Nothing
 }
 
-/// In `Cpu::space`: the TLB has entries of pages that went. The thread that runs is in any space,
-/// and uses no memory of this one. Who runs there next enters it again, without TLB entries,
+/// In `Cpu::space`: the TLB has entries of pages that went. The thread that runs is in any space, in
+/// supervisor mode, and uses no memory of this one. Who runs there next enters it again, without TLB entries,
 /// because this is another word than its top table's address.
 pub const STALE: u64 = 1;
 
@@ -239,7 +239,8 @@ const MANY: usize = 8;
 #[inline(always)]
 pub fn held_of_pages(root: PhysAddr, pages: usize) -> Held {
     let cpu = cpu();
-    let absent = |thread: Ref<Thread>| thread.any_space && thread.space.get() != root;
+    // A resident thread in user mode could use the pages: it is not trusted.
+    let absent = |thread: Ref<Thread>| thread.supervisor && thread.any_space && thread.space.get() != root;
     if pages >= MANY && cpu.space.get() == root && cpu.loaded.get().is_some_and(absent) {
         cpu.space.set(PhysAddr::new(root.raw() | STALE));
         cpu.pcids.forget(root);
@@ -290,7 +291,7 @@ pub fn leave_table(root: PhysAddr) {
         false => {}
     }
     if cpu.half_held.get() == root {
-        cpu.half_held.set(PhysAddr::NONE);
+        cpu.half_held.set(HALF_DROPPED);
     }
     cpu.pcids.forget(root);
 }
@@ -305,6 +306,10 @@ pub fn flush_all(root: PhysAddr) {
 /// In place of the supervisor task's top table: the space has memory of its own in the upper half,
 /// in user mode, where global translations of such a task must not be.
 pub const OWN_HALF: PhysAddr = PhysAddr::new(1);
+
+/// In `Cpu::half_held`: translations of a half that the processor may not use any more. It is none
+/// of what `switch` compares it with.
+const HALF_DROPPED: PhysAddr = PhysAddr::new(2);
 
 /// Makes the space with top table `root` the present one. `half`: top table of the supervisor task
 /// whose upper half it shows, `OWN_HALF`, or none.

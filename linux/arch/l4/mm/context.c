@@ -83,6 +83,12 @@ static int l4_task_make(struct mm_struct *mm)
 			status = keel_task_new(&id, flags, mm->context.area);
 		}
 	} while (status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_RETIRED));
+	if (status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_DENIED) && mm->context.resident) {
+		pr_notice_once("keel: 32-bit programs' spaces do not show Linux, whose task is not resident\n");
+		mm->context.resident = false;
+		clear_bit(number, l4_task_numbers);
+		return l4_task_make(mm);
+	}
 	if (status) {
 		pr_err("keel: no L4 task: status %ld\n", (long)status);
 		clear_bit(number, l4_task_numbers);

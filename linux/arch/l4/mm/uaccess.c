@@ -466,6 +466,12 @@ long strnlen_user(const char __user *from, long count)
 }
 EXPORT_SYMBOL(strnlen_user);
 
+/* A 32-bit program's memory is in the lower half of the space that is loaded (mm/small.c). */
+bool copy_from_kernel_nofault_allowed(const void *from, size_t size)
+{
+	return (unsigned long)from >= TASK_SIZE_MAX;
+}
+
 /*
  * Copies between kernel addresses of which one may be unmapped. Returns false if it was: the trap
  * reflector then applies the fixup (kernel/traps.c).
@@ -474,6 +480,8 @@ bool l4_copy_kernel_nofault(void *to, const void *from, unsigned int size)
 {
 	unsigned long left = size;
 
+	if ((unsigned long)to < TASK_SIZE_MAX)
+		return false;
 	/* The instruction changes all three; a bad address ends it with bytes left. */
 	asm volatile("1:	rep movsb\n"
 		     "2:\n"
