@@ -225,9 +225,9 @@ pub fn held(root: PhysAddr, level: u8) -> Held {
     Held::Nothing
 }
 
-/// In `Cpu::space`: the TLB has entries of pages that went. The thread that runs is in any space, in
-/// supervisor mode, and uses no memory of this one. Who runs there next enters it again, without TLB entries,
-/// because this is another word than its top table's address.
+/// In `Cpu::space`: the TLB has entries of pages that went. The thread that runs is in any space,
+/// in supervisor mode, and uses no memory of this one. Who runs there next enters it again, without
+/// TLB entries, because this is another word than its top table's address.
 pub const STALE: u64 = 1;
 
 /// Pages from which on one flush of a space takes the place of an INVLPG for each, where it can
