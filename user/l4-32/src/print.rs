@@ -2,44 +2,16 @@
 //! Text output, by the parent.
 
 use crate::parent;
-use core::fmt::{self, Write};
+use core::fmt;
 use keel_protocol::small::SMALL_TEXT;
+use keel_protocol::text;
 
 /// Bytes that fill one message. Text is collected until then.
 const CHUNK: usize = SMALL_TEXT as usize;
 
-/// Collects text so that a line costs one message.
-struct Collector {
-    bytes: [u8; CHUNK],
-    used: usize,
-}
-
-impl Collector {
-    fn flush(&mut self) {
-        parent::print(&self.bytes[..self.used]);
-        self.used = 0;
-    }
-}
-
-impl Write for Collector {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            if self.used == CHUNK {
-                self.flush();
-            }
-            self.bytes[self.used] = byte;
-            self.used += 1;
-        }
-        Ok(())
-    }
-}
-
 /// What the macro calls: prints the text and ends the line.
 pub fn line(arguments: fmt::Arguments<'_>) {
-    let mut collector = Collector { bytes: [0; CHUNK], used: 0 };
-    // A write to the collector never fails. A `Display` that fails leaves its text incomplete.
-    let _ = collector.write_fmt(arguments).and_then(|()| collector.write_str("\n"));
-    collector.flush();
+    text::in_pieces::<CHUNK>(parent::print, arguments, "\n");
 }
 
 /// Prints formatted text and ends the line.

@@ -4,8 +4,9 @@
 
 use crate::message::Bytes;
 use crate::root;
-use core::fmt::{self, Write};
+use core::fmt;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use keel_protocol::text;
 
 /// Bytes that fill one message. Text is collected until then.
 const CHUNK: usize = Bytes::<5>::CAPACITY;
@@ -31,38 +32,9 @@ pub fn bytes(bytes: &[u8]) {
     }
 }
 
-/// Collects text so that a line costs few messages.
-struct Collector {
-    bytes: [u8; CHUNK],
-    used: usize,
-}
-
-impl Collector {
-    fn flush(&mut self) {
-        bytes(&self.bytes[..self.used]);
-        self.used = 0;
-    }
-}
-
-impl Write for Collector {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            if self.used == CHUNK {
-                self.flush();
-            }
-            self.bytes[self.used] = byte;
-            self.used += 1;
-        }
-        Ok(())
-    }
-}
-
 /// What the macros call: prints the text, then `end`.
 pub fn formatted(arguments: fmt::Arguments<'_>, end: &str) {
-    let mut collector = Collector { bytes: [0; CHUNK], used: 0 };
-    // A write to the collector never fails. A `Display` that fails leaves its text incomplete.
-    let _ = collector.write_fmt(arguments).and_then(|()| collector.write_str(end));
-    collector.flush();
+    text::in_pieces::<CHUNK>(bytes, arguments, end);
 }
 
 /// Prints formatted text.

@@ -2,22 +2,29 @@
 //! A server in user mode in its clients' spaces: who may have that, and what 32-bit clients try to
 //! reach it, or to run 64-bit code, which could.
 
-use crate::client::{self, CODE};
-use crate::{check, single, Fault, Outcome, Pairs};
+use crate::client::{self, CODE, CODE_RIGHTS, DATA_RIGHTS};
+use crate::{check, single, Fault, Outcome, Pairs, ROW_LOG2};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use keel_l4::abi::call::*;
-use keel_l4::abi::memory::FEATURE_SEGMENT_LIMITS;
+use keel_l4::abi::fpage::PAGE_SIZE;
+use keel_l4::abi::memory::{EX_PAGER, FEATURE_SEGMENT_LIMITS};
 use keel_l4::abi::programs::AREA_UPPER;
-use keel_l4::abi::Frame;
-use keel_l4::ipc::Received;
+use keel_l4::abi::{ExRegs, Frame, MapItem, UnmapRange};
+use keel_l4::call::Failure;
+use keel_l4::ipc::{send, send_and_wait, wait, Message, Received, Timeout};
 use keel_l4::kip::kip_at;
+use keel_l4::mapping::unmap_in;
+use keel_l4::start::Stack;
 use keel_l4::task::{self, NewTask};
-use keel_l4::{thread, utcb, Error, Id};
+use keel_l4::{pager, thread, utcb, Error, Fpage, Id};
 
 /// A name, and what is tried.
 type Case = (&'static str, fn(&Pairs) -> Outcome);
 
 /// All of them.
-pub const CASES: [Case; 4] = [("created", created), ("reaches", reaches), ("attacks", attacks), ("syscall", syscall)];
+pub const CASES: [Case; 5] =
+    [("created", created), ("reaches", reaches), ("attacks", attacks), ("syscall", syscall), ("unmapped", unmapped)];
 
 const UD: u64 = 6;
 const GP: u64 = 13;
@@ -117,4 +124,70 @@ fn syscall(pairs: &Pairs) -> Outcome {
     let got = outcome(pairs, &raw const attack_syscall, 0, 0)?;
     let raised = [got.tag.kind(), got.tag.label() as u64];
     check(raised == [KIND_EXCEPTION, UD], "no exception, but", raised)
+}
+
+/// So many pages that the kernel takes them away from a client all at once. That has them in the
+/// table that its code is in, which stays.
+#[repr(C, align(65536))]
+struct Row(UnsafeCell<[u8; 1 << ROW_LOG2]>);
+// SAFETY: nobody uses it here but to map it; the client has it, and whoever is in its space.
+unsafe impl Sync for Row {}
+static ROW: Row = Row(UnsafeCell::new([0; 1 << ROW_LOG2]));
+const PAGES: u64 = (1 << ROW_LOG2) / PAGE_SIZE;
+const SHOWN: u64 = CODE + 0x11_0000;
+/// The second server thread's stack, and whether the row was unmapped.
+static STACK: Stack<{ 16 << 10 }> = Stack::new();
+static UNMAPPED: AtomicBool = AtomicBool::new(false);
+
+/// What a server's thread takes from its client it does not read there any more: it runs in user
+/// mode in the client's space, and could use what the processor holds of that.
+fn unmapped(pairs: &Pairs) -> Outcome {
+    UNMAPPED.store(false, SeqCst);
+    let server = thread::spawn(&STACK, serve, utcb::my_id().0)?;
+    let task = client::task(single::number(pairs))?;
+    let start = Frame { cx: SHOWN, ..client::frame_32(&raw const attack_load as u64) };
+    let client = client::start_with(task, [single::FRAME, 0], start, server, false)?;
+    let got = wait(Timeout::Never)?;
+    thread::delete(client)?;
+    thread::delete(server)?;
+    // SAFETY: its thread is gone.
+    unsafe { STACK.give_back() };
+    task::delete(single::number(pairs), utcb::my_id())?;
+    check(UNMAPPED.load(SeqCst), "the server is not in its client's space", [got.tag.kind(), got.words[0]])?;
+    let fault = [got.tag.kind(), got.words[0]];
+    check(fault == [KIND_PAGE_FAULT, SHOWN], "a page that went was read", fault)
+}
+
+/// The client's pager and handler. `first`: the thread that gets its page faults, or what it reads.
+extern "C" fn serve(first: u64) -> ! {
+    let read = read_after_unmap(first).unwrap_or(u64::MAX);
+    // It would be a fault of the case; the first thread deletes this one.
+    let _ = send(Id(first), Message::new(0, &[read]), Timeout::Never);
+    thread::park()
+}
+
+fn read_after_unmap(first: u64) -> Result<u64, Failure> {
+    let row = ROW.0.get() as u64;
+    let mut got = wait(Timeout::Never)?;
+    while got.tag.kind() == KIND_PAGE_FAULT {
+        let fault = pager::Fault::of(&got);
+        let answer = if fault.page() == CODE {
+            fault.map(client::code(), CODE_RIGHTS)
+        } else {
+            let pages = Fpage::memory(row, ROW_LOG2, DATA_RIGHTS);
+            Message::label(0).with_maps(&[MapItem { send_base: SHOWN, fpage: pages.0 }])
+        };
+        got = send_and_wait(got.from, answer, Timeout::Zero, Timeout::Never)?;
+    }
+    // From here on its own faults show what it may not read.
+    thread::exchange(utcb::my_id(), EX_PAGER, &mut ExRegs { pager: first, ..ExRegs::zeroed() })?;
+    // SAFETY: the client has these pages, whose exception has brought this thread into its space; a
+    // page that is not there is a fault that nobody answers.
+    let read = |page: u64| unsafe { ((SHOWN + page * PAGE_SIZE) as *const u64).read_volatile() };
+    for page in 0..PAGES {
+        read(page);
+    }
+    unmap_in(got.from, &[UnmapRange { address: SHOWN, pages: PAGES }])?;
+    UNMAPPED.store(true, SeqCst);
+    Ok(read(0))
 }

@@ -11,7 +11,7 @@ use keel_l4::ipc::{send_and_wait, wait, Received, Timeout};
 use keel_l4::{pager, task, thread, utcb};
 
 /// Its frame: after those of the pairs.
-const FRAME: u64 = crate::side::MOST as u64;
+pub const FRAME: u64 = crate::side::MOST as u64;
 /// Above that of clients: with one that is as high and ready no call takes a fast path.
 const ABOVE_CLIENTS: u64 = client::PRIORITY + 1;
 /// Most page faults of such a thread at its own code and data.
