@@ -7,12 +7,14 @@
  * A program gets a window at exec, its forks get windows of their own, and each mm gives its back
  * with its L4 task. What is in the window is laid out for its size: the stack at its end, mappings
  * 128 MB below. Who reaches outside, by a mapping that had no room for example, goes on in its own
- * space, without being told; who finds no window free begins there. The server's task is then not
- * for programs (kernel/inside.c), which could read all windows.
+ * space, without being told. If no window is free the program that has not run for longest goes on
+ * in its own space, too; its forks get windows again. The server's task is then not for programs
+ * (kernel/inside.c), which could read all windows.
  */
-#include <linux/bitmap.h>
 #include <linux/init.h>
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/sysctl.h>
@@ -24,8 +26,8 @@
 #define FIRST_UNIT 4
 
 static bool l4_small __ro_after_init, l4_resident __ro_after_init;
-static DECLARE_BITMAP(l4_units, UNITS);
-static DEFINE_SPINLOCK(l4_units_lock);	/* protects that */
+static struct mm_struct *l4_owners[UNITS];	/* who has each unit in its window, or NULL */
+static DEFINE_SPINLOCK(l4_windows_lock);	/* protects that, and the windows of all mms */
 static unsigned int l4_small_mb = SZ_256M / SZ_1M;
 static const unsigned int l4_small_least = SZ_256M / SZ_1M, l4_small_most = SZ_1G / SZ_1M;
 
@@ -49,26 +51,79 @@ bool __init l4_small_begin(const char *word)
 	return small || resident;
 }
 
-/* Takes a window of 2^log2 bytes. Returns it as thread_schedule names it, or 0. */
-static unsigned long l4_window_alloc(unsigned int log2)
+/* Makes the mm the owner of all units of another's, NULL for free ones, from `unit` to `end`. */
+static void l4_units_pass(unsigned int unit, unsigned int end, struct mm_struct *from,
+			  struct mm_struct *to)
 {
-	unsigned int count = 1 << (log2 - UNIT_LOG2), unit;
-	unsigned long flags;
-
-	spin_lock_irqsave(&l4_units_lock, flags);
-	unit = bitmap_find_next_zero_area(l4_units, UNITS, FIRST_UNIT, count, count - 1);
-	if (unit < UNITS)
-		bitmap_set(l4_units, unit, count);
-	spin_unlock_irqrestore(&l4_units_lock, flags);
-	if (unit < UNITS)
-		return (unsigned long)unit << UNIT_LOG2 | log2;
-	pr_notice_once("keel: no window is free: a 32-bit program begins in a space of its own\n");
-	return 0;
+	for (; unit < end; unit++)
+		if (l4_owners[unit] == from)
+			l4_owners[unit] = to;
 }
 
-static unsigned int l4_window_log2(unsigned long window)
+/* Returns the owner whose threads have not run for longest, of those that have run; or NULL. */
+static struct mm_struct *l4_window_idle(void)
 {
-	return window & ((1UL << KEEL_SMALL_MIN_LOG2) - 1);
+	struct task_struct *process, *task;
+	struct mm_struct *idle = NULL;
+	u64 oldest = U64_MAX, newest;
+	unsigned int unit;
+
+	for (unit = FIRST_UNIT; unit < UNITS; unit++) {
+		newest = 0;
+		for_each_process_thread(process, task)
+			if (task->mm && task->mm == l4_owners[unit])
+				newest = max(newest, READ_ONCE(task->se.exec_start));
+		if (newest && newest < oldest) {
+			oldest = newest;
+			idle = l4_owners[unit];
+		}
+	}
+	return idle;
+}
+
+/*
+ * Takes the window of an mm. Its lthreads go on in their own space, those of threads that exit
+ * and have no mm any more, too. A lthread that is just made waits for the lock, and gets no window.
+ */
+static void l4_window_revoke(struct mm_struct *mm)
+{
+	struct task_struct *process, *task;
+
+	for_each_process_thread(process, task)
+		if (task->thread.keel_thread && task->thread.keel_task == mm->context.keel_task) {
+			pr_notice_once("keel: no window is free: %s[%d] goes on in a space of its own\n",
+				       task->comm, task_pid_nr(task));
+			keel_set_reach(task->thread.keel_thread, KEEL_SMALL_NONE);
+		}
+	mm->context.window = 0;
+	l4_units_pass(FIRST_UNIT, UNITS, mm, NULL);
+}
+
+/* Gives the mm a window of 2^log2 bytes, another's if none is free. */
+static void l4_window_alloc(struct mm_struct *mm, unsigned int log2)
+{
+	unsigned int count = 1 << (log2 - UNIT_LOG2), unit = FIRST_UNIT;
+	struct mm_struct *idle;
+	unsigned long flags;
+
+	spin_lock_irqsave(&l4_windows_lock, flags);
+	rcu_read_lock();
+	while (memchr_inv(&l4_owners[unit], 0, count * sizeof(*l4_owners))) {
+		unit += count;
+		if (unit < UNITS)
+			continue;
+		idle = l4_window_idle();
+		if (!idle)
+			goto out;
+		l4_window_revoke(idle);
+		unit = FIRST_UNIT;
+	}
+	l4_units_pass(unit, unit + count, NULL, mm);
+	mm->context.window = (unsigned long)unit << UNIT_LOG2 | log2;
+	mm->context.layout = log2;
+out:
+	rcu_read_unlock();
+	spin_unlock_irqrestore(&l4_windows_lock, flags);
 }
 
 /* exec of a 32-bit program, whose mm is new. */
@@ -76,37 +131,42 @@ void l4_small_exec(void)
 {
 	current->mm->context.resident = l4_resident;
 	if (l4_small)
-		current->mm->context.window = l4_window_alloc(ilog2(l4_small_mb) + ilog2(SZ_1M));
+		l4_window_alloc(current->mm, ilog2(l4_small_mb) + ilog2(SZ_1M));
 }
 
-/* The mm of a fork has the window of the one that it is a copy of, and gets another one. */
+/* The mm of a fork is laid out as the one that it is a copy of, and gets a window of its own. */
 void l4_small_fork(struct mm_struct *mm)
 {
-	if (mm->context.window)
-		mm->context.window = l4_window_alloc(l4_window_log2(mm->context.window));
+	mm->context.window = 0;
+	if (mm->context.layout)
+		l4_window_alloc(mm, mm->context.layout);
 }
 
 /* The L4 task of an mm is deleted, and its window with it. */
 void l4_small_end(struct mm_struct *mm)
 {
-	unsigned long window = mm->context.window, flags;
+	unsigned long flags;
 
-	if (!window)
+	if (!mm->context.layout)
 		return;
+	spin_lock_irqsave(&l4_windows_lock, flags);
 	mm->context.window = 0;
-	spin_lock_irqsave(&l4_units_lock, flags);
-	bitmap_clear(l4_units, window >> UNIT_LOG2, 1 << (l4_window_log2(window) - UNIT_LOG2));
-	spin_unlock_irqrestore(&l4_units_lock, flags);
+	l4_units_pass(FIRST_UNIT, UNITS, mm, NULL);
+	spin_unlock_irqrestore(&l4_windows_lock, flags);
 }
 
 /*
  * Puts a new lthread of the mm into its window. It stays in its own space where segments have no
- * limits, or where the server has no kmem for a table.
+ * limits, or where the server has no kmem for a table. The task has the lthread's id already, so
+ * that who takes the window finds it.
  */
 void l4_small_thread(struct mm_struct *mm, unsigned long thread)
 {
-	unsigned long status = keel_set_reach(thread, mm->context.window);
+	unsigned long status, flags;
 
+	spin_lock_irqsave(&l4_windows_lock, flags);
+	status = keel_set_reach(thread, mm->context.window);
+	spin_unlock_irqrestore(&l4_windows_lock, flags);
 	if (status)
 		pr_notice_once("keel: 32-bit programs are in spaces of their own: %s, status %ld\n",
 			       status == KEEL_STATUS(KEEL_SIDE_CALL, KEEL_ERROR_NOT_SUPPORTED) ?
@@ -117,9 +177,9 @@ void l4_small_thread(struct mm_struct *mm, unsigned long thread)
 /* The end of what a 32-bit program's stack and mappings are laid out in. */
 unsigned long l4_layout_32bit(void)
 {
-	unsigned long window = current->mm ? current->mm->context.window : 0;
+	unsigned int layout = current->mm ? current->mm->context.layout : 0;
 
-	return window ? 1UL << l4_window_log2(window) : IA32_PAGE_OFFSET;
+	return layout ? 1UL << layout : IA32_PAGE_OFFSET;
 }
 
 static struct ctl_table l4_small_table[] = {

@@ -12,6 +12,7 @@ typedef struct {
 	unsigned long keel_task;	/* id, 0: none */
 	unsigned long area;		/* the task's kernel-shared region, 0: none */
 	unsigned long window;		/* for a 32-bit program, as thread_schedule names it, or 0 */
+	unsigned char layout;		/* log2 of its size, also when another has it, or 0 */
 	bool resident;			/* its space shows the server's (mm/small.c) */
 	bool supervisor;		/* its threads run in supervisor mode (kernel/place.c) */
 	bool inside;			/* keel_task is the server's own (kernel/inside.c) */
