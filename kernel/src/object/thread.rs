@@ -172,7 +172,8 @@ object! {
         /// Its thread-local segments that cover all reach below their bases, and not above.
         pub down: Cell<bool> = Cell::new(false),
         /// Where that last changed, and how often it did so there.
-        pub turned: Cell<(u64, u32)> = Cell::new((0, 0)),
+        pub turned_at: Cell<u64> = Cell::new(0),
+        pub turns: Cell<u32> = Cell::new(0),
         /// Top table of the supervisor task whose upper half that space shows, OWN_HALF, or none.
         pub half: Cell<PhysAddr> = Cell::new(task.half()),
         /// It runs in supervisor mode.

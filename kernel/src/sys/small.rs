@@ -118,14 +118,16 @@ pub fn leaves_window(thread: Ref<Thread>) -> bool {
     window
 }
 
+/// fast32.s has the fast path, for an instruction that is not the one of the last turn.
 fn turn(thread: Ref<Thread>) -> bool {
     let all = thread.extra.get().is_some_and(|extra| extra.tls.iter().any(|own| segments::covers_all(own.get())));
-    let (ip, (last, times)) = (thread.frame().ip.get(), thread.turned.get());
-    let times = if ip == last { times + 1 } else { 1 };
-    if !all || times > MOST_TURNS {
+    let ip = thread.frame().ip.get();
+    let turns = if ip == thread.turned_at.get() { thread.turns.get() + 1 } else { 1 };
+    if !all || turns > MOST_TURNS {
         return false;
     }
-    thread.turned.set((ip, times));
+    thread.turned_at.set(ip);
+    thread.turns.set(turns);
     thread.down.set(!thread.down.get());
     fpu::confine(thread);
     true

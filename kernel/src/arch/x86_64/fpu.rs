@@ -43,6 +43,8 @@ object! {
         pub tls: [Word; 3] = [const { Word::new(0) }; 3],
         /// What of them is in its window (`confine`).
         pub shown: [Word; 3] = [const { Word::new(0) }; 3],
+        /// The same for the other side of those that cover all.
+        pub other: [Word; 3] = [const { Word::new(0) }; 3],
         /// The selectors that it had at its last call on a fast path, while they can be loaded; or
         /// null ones, which always can.
         pub selectors: Word = Word::new(0),
@@ -314,8 +316,10 @@ pub fn debug_tls_changed(thread: Ref<Thread>) {
 pub fn confine(thread: Ref<Thread>) {
     let Some(extra) = thread.extra.get() else { return };
     extra.selectors.set(0);
-    for (shown, own) in extra.shown.iter().zip(&extra.tls) {
-        shown.set(segments::confined(own.get(), thread.reach.get(), thread.down.get()));
+    for (places, down) in [(&extra.shown, thread.down.get()), (&extra.other, !thread.down.get())] {
+        for (place, own) in places.iter().zip(&extra.tls) {
+            place.set(segments::confined(own.get(), thread.reach.get(), down));
+        }
     }
 }
 

@@ -152,6 +152,7 @@ pub fn init(cpu: &Cpu) {
 unsafe extern "C" {
     fn compat_entry();
     fn nmi_entry();
+    fn turn_entry();
     fn vector_stubs();
     static page_fault_entries: [u64; 4];
     static int80_entries: [u64; 4];
@@ -195,6 +196,7 @@ fn fill_idt(cpu: &Cpu) {
             1 => (stub, 1),
             2 => (nmi_entry as *const () as u64, 2),
             8 | 18 => (stub, 3),
+            13 if use_fast_paths() => (turn_entry as *const () as u64, stack),
             14 if use_fast_paths() => (page_fault_entry, stack),
             128 if use_fast_paths() => (int80_entry, stack),
             _ => (stub, stack),

@@ -4,7 +4,7 @@
 # - call, and reply with open wait, between native threads, of at most three words and a label,
 # - a system call of an alien thread with thread-local descriptors, as Linux's programs have them,
 #   to a 64-bit handler in an open wait. fast.s has the reply (reply_to_32_bits).
-# Every other `int 0x80` goes to Rust.
+# Every other `int 0x80` goes to Rust. Beside them, turn_entry turns thread-local segments.
 #
 # Native threads' message registers stay where they are: eax = call number and flags, ebx = tag,
 # esi:edi = the partner, edx ecx ebp = words. All of the caller's other registers are its stack
@@ -258,3 +258,75 @@ int80_path supervisor_pcid_int80_entry, 1, 1
 symbol int80_entries, 8
     .quad int80_entry, pcid_int80_entry, supervisor_int80_entry, supervisor_pcid_int80_entry
 .popsection
+
+# The entry for #GP. A thread in a window used a thread-local segment that covers all, perhaps, on
+# the side of its base that it does not show: it shows that from now on (small.rs: turn). Rust
+# serves every other #GP, and one that comes again at the same instruction: it counts these, and
+# loads the task's ports, which the instruction may have used. No selector that is loaded can fault:
+# both sides of a descriptor are valid, or neither, and then the processor has no such selector,
+# because a thread whose descriptors another CPU changes is loaded anew. Null ones may lose their
+# bases: 32-bit code does not see them.
+# Stack: error code, ip, cs, flags, sp, ss. Live: all registers are the interrupted program's.
+symbol turn_entry, 64
+    test byte ptr [rsp + 16], 3
+    jz .Lturn_in_ring_0
+    swapgs
+    # The kernel must not use the user's gs, not even speculatively.
+    lfence
+    .irp register, rax, rbx, rcx, rdx
+    push \register
+    .endr
+    # Error codes name selectors.
+    cmp qword ptr [rsp + 32], 0
+    jne .Lturn_unlocked
+    # It runs 32-bit code with descriptors, and has no other flags than int80_path serves.
+    mov rbx, gs:[CPU_current]
+    mov eax, [rbx + THREAD_flags]
+    and eax, ~(FPU | ALIEN)
+    cmp eax, SMALL | DEBUG_TLS
+    jne .Lturn_unlocked
+    take_lock 1, rbx, .Lturn_unlocked
+    # It is another instruction than last time.
+    mov rcx, [rsp + 40]
+    cmp rcx, [rbx + THREAD_turned_at]
+    je .Lturn_refused
+    # One of the descriptors has two sides.
+    mov rdx, [rbx + THREAD_extra]
+    .irp place, 0, 8, 16
+    mov rax, [rdx + EXTRA_shown + \place]
+    cmp rax, [rdx + EXTRA_other + \place]
+    jne .Lturn
+    .endr
+.Lturn_refused: mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lturn_unlocked: .irp register, rdx, rcx, rbx, rax
+    pop \register
+    .endr
+    swapgs
+.Lturn_in_ring_0: push VECTOR_GP
+    jmp common_entry
+
+# POINT OF NO RETURN: nothing below can fail. Live: rbx = TCB, rdx = its descriptors, rcx = its ip;
+# turn_entry has saved these and rax.
+.Lturn: mov dword ptr [rbx + THREAD_turns], 1
+    mov [rbx + THREAD_turned_at], rcx
+    xor byte ptr [rbx + THREAD_down], 1
+    .irp place, 0, 8, 16
+    mov rax, [rdx + EXTRA_shown + \place]
+    mov rcx, [rdx + EXTRA_other + \place]
+    mov [rdx + EXTRA_other + \place], rax
+    mov [rdx + EXTRA_shown + \place], rcx
+    mov gs:[{CPU_TLS} + \place], rcx
+    .endr
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+    swapgs
+    # The processor reads the descriptors again.
+    .irp register, ds, es, fs, gs
+    mov eax, \register
+    mov \register, eax
+    .endr
+    .irp register, rdx, rcx, rbx, rax
+    pop \register
+    .endr
+    # The error code.
+    add rsp, 8
+    iretq

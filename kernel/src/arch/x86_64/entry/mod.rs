@@ -41,14 +41,14 @@ assembly!([
         exit_ip exit_cs exit_flags exit_sp exit_ss exit_sysret address scratch delay current loaded space half half_held direct client fpu_owner fpu_off fpu_lent preemption_threshold
         reach debug_tls_loaded lookup_cache open_wait closed_wait fault_wait
     }
-    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb reach segments extra }
-    "EXTRA_" fpu::DebugTls { selectors shown }
+    "THREAD_" Thread { id task chief space half supervisor any_space task_number frame_index flags priority partner pager handler waiters consumed maybe_pending dispatch fpu borrows_fpu lender frame utcb reach segments extra down turned_at turns }
+    "EXTRA_" fpu::DebugTls { selectors shown other }
     "FRAME_" Frame { r8 r9 r10 r11 r12 r13 r14 r15 ip cs flags orig_ax segments fs_base gs_base vector error_code cr2 }
     "FRAME_r" Frame { ax bx cx dx si di bp sp }
 ] [
     self {
         CALL_HANDLER DISPATCH_ON REGISTER_WORDS MAX_WORDS FRAME_WORDS FLAGS_FIXED FLAGS_NEED_IRET HALF_SHIFT
-        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_MC VECTOR_PF VECTOR_INT80 TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
+        VECTOR_DB VECTOR_UD VECTOR_DF VECTOR_GP VECTOR_MC VECTOR_PF VECTOR_INT80 TASK_SIGMA0 PAGE_SHIFT FLAGS_USER TAG_LABEL_SHIFT ID_NIL CR4_PGE
     }
     fast { ALIEN FPU DISPATCHED SMALL DEBUG_TLS REPLY_AND_WAIT ANY_SEND_TIMEOUT TAG_ITEMS }
     transfer { TAG_CONTENT TAG_ONE_ITEM }
