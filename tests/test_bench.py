@@ -82,9 +82,16 @@ def small_programs(pingpong: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(small_programs: ModuleType) -> ModuleType:
+def small_groups(pingpong: ModuleType) -> ModuleType:
+    """bench/small_groups.py, which uses the others."""
+    assert pingpong.__name__ == "small_pingpong"
+    return load("small_groups")
+
+
+@pytest.fixture(scope="module")
+def small(small_programs: ModuleType, small_groups: ModuleType) -> ModuleType:
     """bench/small.py, which uses the others."""
-    assert small_programs.__name__ == "small_programs"
+    assert (small_programs.__name__, small_groups.__name__) == ("small_programs", "small_groups")
     return load("small")
 
 
@@ -560,6 +567,61 @@ def test_native_tasks_in_windows_change_no_space(run: ModuleType, tmp_path: Path
     assert misses["small"]["untagged"]["data"] == misses["large"]["tagged"]["data"] == 0
     with pytest.raises(run.BenchError):
         run.run_keel(["bench", "tasks", "--small", "data/129"], "small", b"")
+
+
+def modelled_part(groups: ModuleType, cycles: int, changes: int = 0) -> dict[str, Any]:
+    """A part of the model's, the same of each machine."""
+    misses = {"code": cycles // 100, "data": 0}
+    variants = {"cycles": {"untagged": cycles, "tagged": cycles // 2}, "misses": {"untagged": misses, "tagged": misses}}
+    by_machine = {what: dict.fromkeys(groups.MACHINES, numbers) for what, numbers in variants.items()}
+    return {"instructions": 0, "space_changes": changes, **by_machine}
+
+
+def test_groups_are_compared_with_one_and_with_none(run: ModuleType, small_groups: ModuleType) -> None:
+    """What fills caches does not count. A revocation's steps are apart, each the mean of all rounds."""
+    took = {"one": (300, 0), "groups": (400, 10), "large": (600, 20)}
+    lines = [line(f"{place}-data-16/4", 10, [1000]) for place in took]
+    filled = modelled_part(small_groups, 9999)
+    parts = [part for each in took.values() for part in (filled, modelled_part(small_groups, each[0] * 10, each[1]))]
+    lines.append(line("home-24-8/2", 2, [200, 400, 600, 800], parts=12))
+    parts += [filled] * 4 + [modelled_part(small_groups, cycles) for cycles in (10, 20, 30, 40, 50, 60, 70, 80)]
+    visits, revocations = small_groups.found(lines, parts)
+    cycles = ["300", "400", "600", "150", "200", "300"]
+    figures = [*cycles, "1.50", "1.33", "3.0", "4.0", "6.0", "0.00 / 1.00 / 2.00"]
+    assert small_groups.visits_table(visits, "skylake")[1] == ["8 data pages", "16 of 17", "4", *figures]
+    about = ["home", "16 MB", "8", "2"]
+    assert small_groups.revocations_table(revocations, None)[1] == [*about, "100", "200", "300", "400"]
+    assert small_groups.revocations_table(revocations, "skylake")[1] == [*about, "30", "40", "50", "60"]
+    with pytest.raises(run.BenchError, match="too few"):
+        small_groups.found(lines, parts[:-1])
+    with pytest.raises(run.BenchError, match="1 parts more"):
+        small_groups.found(lines, [*parts, filled])
+    with pytest.raises(run.BenchError, match="one-data-16/4: the processor idled"):
+        small_groups.found([line("one-data-16/4", 10, [1], idle=1)], parts[:2])
+
+
+def test_a_window_has_the_tables_that_are_used(small_groups: ModuleType) -> None:
+    """Of each size all of them in one row, and each number of groups in another."""
+    words = small_groups.revocation_words()
+    assert len(words) == len(set(words))
+    assert {"home-24-8/32", "home-28-128/1", "chief-30-512/1", "home-30-8/32"} <= set(words)
+    assert not {"home-24-64/1", "home-28-512/1"} & set(words)
+
+
+def test_groups_change_spaces_and_revocation_does_not_grow(run: ModuleType, tmp_path: Path) -> None:
+    """CR3 is written twice for each visit of another group, in spaces of their own for each round trip. A window costs as much to
+    take and to give among four groups as in one."""
+    report = tmp_path / "parts"
+    rows = ["empty-16/4", "home-24-8/1", "home-24-8/4"]
+    options = ["bench", "tasks", "--small", "--machine", "skylake", "--parts", str(report)]
+    told = [json.loads(text) for text in run.run_keel([*options, *rows], "groups", b"").splitlines()]
+    changes = [part["space_changes"] for part in json.loads(report.read_text())[1:6:2]]
+    trips = told[0]["iterations"]
+    assert changes == [0, 2 * trips // 17, 2 * trips]
+    assert told[-1]["tsc"] == told[-2]["tsc"] and len(told[-1]["tsc"]) == 4
+    for word in ("data-0/3", "empty-1/32", "home-23-1/1", "home-24-9/1", "chief-24-1/33"):
+        with pytest.raises(run.BenchError):
+            run.run_keel(["bench", "tasks", "--small", word], "groups", b"")
 
 
 @pytest.mark.parametrize(
