@@ -36,8 +36,8 @@ def trace(settings: Settings, wanted: Wanted) -> int:
     if wanted.processors < 1 or wanted.last is not None and wanted.last < 1:
         raise KeelError("--processors and --last must be at least 1", "", Status.USAGE)
     if wanted.everything:
-        if wanted.command is None:
-            raise KeelError("--all is for --exec", "", Status.USAGE)
+        if wanted.command is None or wanted.last or wanted.chrome:
+            raise KeelError("--all is for --exec", "it goes without --last and --chrome", Status.USAGE)
         return _everything(settings, wanted, wanted.everything)
     found = _linux(settings, wanted) if wanted.command is not None else _native(settings, wanted)
     if not found:
@@ -68,6 +68,7 @@ def _linux(settings: Settings, wanted: Wanted) -> list[events.Event]:
     choices = boot.Choices(
         command=wanted.command,
         timeout_s=wanted.timeout_s,
+        memory_mb=wanted.memory_mb,
         debugger=True,
         kernel_line=debugged.TRACING,
     )
@@ -82,6 +83,8 @@ def _everything(settings: Settings, wanted: Wanted, output: Path) -> int:
     place = slot.Slot(name, settings.run / name, settings.logs).gdb_socket
     if place is None:
         raise KeelError(f"{settings.run} is too long a path for a socket", "clone into a shorter path")
+    # Before the guest waits for the reader.
+    output.touch()
     reader = tracering.Reader(place, output)
     choices = boot.Choices(
         command=wanted.command,
