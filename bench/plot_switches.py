@@ -18,7 +18,7 @@ NAME = "small-switches"
 PANEL = 3.1
 # A line's width in points: of one switch, and what each doubling adds.
 THIN, DOUBLING = 0.4, 0.3
-# How far a line bends to its left, so that those of both directions lie beside each other.
+# How far a line bends to its right, so that those of both directions lie beside each other.
 BEND = 0.18
 NAMES_AT, LIMIT = 1.12, 1.5
 OUTSIDE = "0.55"
