@@ -102,7 +102,7 @@ def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int],
     """Stop a guest that waits for gdb at the kernel's entry, set registers, and resume it; what failed is added to `wrong`."""
     with socket.socket(socket.AF_UNIX) as gdb:
         gdb.settimeout(TIMEOUT_S)
-        gdbremote.connect(gdb, address)
+        gdbremote.connect(gdb, address, TIMEOUT_S)
         # The emulator names control registers only after a client has read the list of them.
         asked = [("qXfer:features:read:target.xml:0,ff", ""), (f"Z1,{entry:x},1", "OK"), ("c", "T05")]
         for number, value in registers:

@@ -7,8 +7,6 @@ import socket
 import time
 from pathlib import Path
 
-# How long the emulator may take to listen, with all that is built before.
-LISTENS_S = 3600.0
 CHUNK = 1 << 16
 # Bytes of memory in one answer, which are two digits each: QEMU's packets have 4096.
 MOST_BYTES = 2000
@@ -21,9 +19,9 @@ def packet(text: str) -> bytes:
     return f"${text}#{sum(text.encode()) % 256:02x}".encode()
 
 
-def connect(gdb: socket.socket, address: Path) -> None:
+def connect(gdb: socket.socket, address: Path, limit_s: float) -> None:
     """Wait until the emulator listens, and connect, by which the guest stops."""
-    end = time.monotonic() + LISTENS_S
+    end = time.monotonic() + limit_s
     while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
         time.sleep(0.05)
 

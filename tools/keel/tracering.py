@@ -28,6 +28,8 @@ KINDS = ("CALL", "INTERRUPT", "LEAVE", "SWITCH", "IDLE", "MESSAGE", "FAULT", "EX
 PROCESSOR_SHIFT, LABEL_SHIFT, BYTE = 8, 32, 0xFF
 # abi/src/ids.rs: fields of an id, and those below which it is a kernel object's.
 VERSION_SHIFT, TASK_SHIFT, TASK_MASK, LTHREAD_SHIFT, LTHREAD_MASK, SMALL_IDS = 44, 24, 0xFFFFF, 8, 0xFFFF, 4096
+# How long the emulator may take to listen, with all that is built before.
+LISTENS_S = 3600.0
 # How long to wait until the guest is stopped again.
 AGAIN_S = 0.2
 # Writes of 8 bytes stop the guest.
@@ -68,7 +70,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """Stop at the first and the second record in turn: then the first one is whole, and before that all others."""
         with self._output.open("w") as file, self._socket as gdb:
-            gdbremote.connect(gdb, self._address)
+            gdbremote.connect(gdb, self._address, LISTENS_S)
             pieces = ((RING, RING + RECORD.size, RECORDS - 1), (RING + RECORD.size, RING, 1))
             for watched, start, records in itertools.cycle(pieces):
                 gdbremote.ask(gdb, "Z" + WATCH.format(watched))
