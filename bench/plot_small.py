@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Draws the ping-pong of bench/small.py as figure 4 of its paper: cycles of a round trip, a panel for each working set.
+"""Draws the ping-pong of bench/small.py as figure 4 of its paper: cycles of a round trip, a panel for each working set; and who
+switches to whom as its figures 9 and 10.
 
-  bench/plot_small.py small.json     writes small-spaces.svg and small-spaces.png beside it
+  bench/plot_small.py small.json     writes small-spaces.svg and .png beside it, small-switches.svg and .png, or one of the two
 
 `./keel bench small --plot small.json` runs it with Debian's Python, whose matplotlib it needs.
 """
@@ -10,12 +11,16 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import plot
+import plot_switches
 import run
 import small_pingpong
+import small_switches
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from small_pingpong import LARGE, SMALL, TAGGED, UNTAGGED, Trip
 
 NAME = "small-spaces"
@@ -40,18 +45,32 @@ def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
     axes.grid(visible=True, linewidth=0.3)
 
 
-def draw_file(path: Path) -> None:
-    """All panels of a file of results, beside it."""
-    found = small_pingpong.from_kept(json.loads(path.read_text()).get(small_pingpong.NAME, {}))
-    if not set(PANELS) <= set(found):
-        raise run.BenchError(f"{path} has no {small_pingpong.NAME}")
+def draw_pingpong(kept: Any) -> Figure:
+    """All panels of the ping-pong."""
+    found = small_pingpong.from_kept(kept)
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
     for axes, (row, title) in zip(panels, PANELS.items(), strict=True):
         draw_panel(axes, found[row])
         axes.set_title(title, fontsize="medium")
     panels[0].set_ylabel(f"cycles of a round trip, model {MACHINE}", fontsize="small")
     panels[0].legend(fontsize="small")
-    plot.save(figure, [path.parent / f"{NAME}.{suffix}" for suffix in plot.FORMATS])
+    return figure
+
+
+def draw_file(path: Path) -> None:
+    """What a file of results has, beside it."""
+    kept = json.loads(path.read_text())
+    figures = {}
+    if set(PANELS) <= set(kept.get(small_pingpong.NAME, {})):
+        figures[NAME] = draw_pingpong(kept[small_pingpong.NAME])
+    if switches := kept.get(small_switches.NAME):
+        figures[plot_switches.NAME] = plot_switches.draw(
+            {name: small_switches.from_kept(found) for name, found in switches.items()}
+        )
+    if not figures:
+        raise run.BenchError(f"{path} has no {small_pingpong.NAME} and no {small_switches.NAME}")
+    for name, figure in figures.items():
+        plot.save(figure, [path.parent / f"{name}.{suffix}" for suffix in plot.FORMATS])
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import run
+import small_groups
 import small_pingpong
 import small_programs
+import small_switches
 
 sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
@@ -32,6 +34,8 @@ Experiment = tuple[str, Callable[[Path], tuple[list[Table], Any]]]
 
 EXPERIMENTS: dict[str, Experiment] = {
     small_pingpong.NAME: ("figure 4: round trips between two native tasks, by their working sets", small_pingpong.measure),
+    small_groups.NAME: ("section 5.2: groups of tasks, and revocation of their windows", small_groups.measure),
+    small_switches.NAME: ("figures 9 and 10: which programs switch to which", small_switches.measure),
     small_programs.CALLS: ("table 2: system calls of a 32-bit program", small_programs.measure_calls),
     small_programs.PIPES: ("figure 6: round trips between two of Linux's processes", small_programs.measure_pipes),
     small_programs.WORDS: ("section 4.4: cat and wc", small_programs.measure_pipelines),

@@ -58,14 +58,14 @@ def trips(lines: list[str], parts: list[Any]) -> Rows:
         place, word = told["name"].split("-", 1)
         row, size = word.split("/")
         times = told["iterations"]
-        trip = Trip(told["tsc"][0] / times, _divided(part["cycles"], times), _divided(part["misses"], times))
+        trip = Trip(told["tsc"][0] / times, divided(part["cycles"], times), divided(part["misses"], times))
         found.setdefault(row, {}).setdefault(int(size), {})[place] = trip
     return found
 
 
-def _divided(numbers: dict[str, Any], by: int) -> Any:
+def divided(numbers: dict[str, Any], by: int) -> Any:
     """All numbers of nested dictionaries, for one of so many."""
-    return {key: _divided(value, by) if isinstance(value, dict) else value / by for key, value in numbers.items()}
+    return {key: divided(value, by) if isinstance(value, dict) else value / by for key, value in numbers.items()}
 
 
 def table(sizes: dict[int, dict[str, Trip]], machine: str, what: str) -> list[list[str]]:

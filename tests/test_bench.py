@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The arithmetic and the tables of the programs in bench/. Their measurements need guests and are not tested here."""
 
+import importlib
 import importlib.util
 import io
 import itertools
@@ -82,9 +83,24 @@ def small_programs(pingpong: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(small_programs: ModuleType) -> ModuleType:
+def small_groups(pingpong: ModuleType) -> ModuleType:
+    """bench/small_groups.py, which uses the others."""
+    assert pingpong.__name__ == "small_pingpong"
+    return load("small_groups")
+
+
+@pytest.fixture(scope="module")
+def small_switches(run: ModuleType) -> ModuleType:
+    """bench/small_switches.py, which uses the other."""
+    assert run.__name__ == "run"
+    return load("small_switches")
+
+
+@pytest.fixture(scope="module")
+def small(small_programs: ModuleType, small_groups: ModuleType, small_switches: ModuleType) -> ModuleType:
     """bench/small.py, which uses the others."""
-    assert small_programs.__name__ == "small_programs"
+    modules = (small_programs, small_groups, small_switches)
+    assert [module.__name__ for module in modules] == ["small_programs", "small_groups", "small_switches"]
     return load("small")
 
 
@@ -560,6 +576,154 @@ def test_native_tasks_in_windows_change_no_space(run: ModuleType, tmp_path: Path
     assert misses["small"]["untagged"]["data"] == misses["large"]["tagged"]["data"] == 0
     with pytest.raises(run.BenchError):
         run.run_keel(["bench", "tasks", "--small", "data/129"], "small", b"")
+
+
+def modelled_part(groups: ModuleType, cycles: int, changes: int = 0) -> dict[str, Any]:
+    """A part of the model's, the same of each machine."""
+    misses = {"code": cycles // 100, "data": 0}
+    variants = {"cycles": {"untagged": cycles, "tagged": cycles // 2}, "misses": {"untagged": misses, "tagged": misses}}
+    by_machine = {what: dict.fromkeys(groups.MACHINES, numbers) for what, numbers in variants.items()}
+    return {"instructions": 0, "space_changes": changes, **by_machine}
+
+
+def test_groups_are_compared_with_one_and_with_none(run: ModuleType, small_groups: ModuleType) -> None:
+    """What fills caches does not count. A revocation's steps are apart, each the mean of all rounds."""
+    took = {"one": (300, 0), "groups": (400, 10), "large": (600, 20)}
+    lines = [line(f"{place}-data-16/4", 10, [1000]) for place in took]
+    filled = modelled_part(small_groups, 9999)
+    parts = [part for each in took.values() for part in (filled, modelled_part(small_groups, each[0] * 10, each[1]))]
+    lines.append(line("home-24-8/2", 2, [200, 400, 600, 800], parts=12))
+    parts += [filled] * 4 + [modelled_part(small_groups, cycles) for cycles in (10, 20, 30, 40, 50, 60, 70, 80)]
+    visits, revocations = small_groups.found(lines, parts)
+    cycles = ["300", "400", "600", "150", "200", "300"]
+    figures = [*cycles, "1.50", "1.33", "3.0", "4.0", "6.0", "0.00 / 1.00 / 2.00"]
+    assert small_groups.visits_table(visits, "skylake")[1] == ["8 data pages", "16 of 17", "4", *figures]
+    about = ["home", "16 MB", "8", "2"]
+    assert small_groups.revocations_table(revocations, None)[1] == [*about, "100", "200", "300", "400"]
+    assert small_groups.revocations_table(revocations, "skylake")[1] == [*about, "30", "40", "50", "60"]
+    with pytest.raises(run.BenchError, match="too few"):
+        small_groups.found(lines, parts[:-1])
+    with pytest.raises(run.BenchError, match="1 parts more"):
+        small_groups.found(lines, [*parts, filled])
+    with pytest.raises(run.BenchError, match="one-data-16/4: the processor idled"):
+        small_groups.found([line("one-data-16/4", 10, [1], idle=1)], parts[:2])
+
+
+def test_a_window_has_the_tables_that_are_used(small_groups: ModuleType) -> None:
+    """Of each size all of them in one row, and each number of groups in another."""
+    words = small_groups.revocation_words()
+    assert len(words) == len(set(words))
+    assert {"home-24-8/32", "home-28-128/1", "chief-30-512/1", "home-30-8/32"} <= set(words)
+    assert not {"home-24-64/1", "home-28-512/1"} & set(words)
+
+
+def test_groups_change_spaces_and_revocation_does_not_grow(run: ModuleType, tmp_path: Path) -> None:
+    """CR3 is written twice for each visit of another group, in spaces of their own for each round trip. A window costs as much to
+    take and to give among four groups as in one."""
+    report = tmp_path / "parts"
+    rows = ["empty-16/4", "home-24-8/1", "home-24-8/4"]
+    options = ["bench", "tasks", "--small", "--machine", "skylake", "--parts", str(report)]
+    told = [json.loads(text) for text in run.run_keel([*options, *rows], "groups", b"").splitlines()]
+    changes = [part["space_changes"] for part in json.loads(report.read_text())[1:6:2]]
+    trips = told[0]["iterations"]
+    assert changes == [0, 2 * trips // 17, 2 * trips]
+    assert told[-1]["tsc"] == told[-2]["tsc"] and len(told[-1]["tsc"]) == 4
+    for word in ("data-0/3", "empty-1/32", "home-23-1/1", "home-24-9/1", "chief-24-1/33"):
+        with pytest.raises(run.BenchError):
+            run.run_keel(["bench", "tasks", "--small", word], "groups", b"")
+
+
+def traced_switches(switches: ModuleType, names: dict[int, str], order: list[int], makers: dict[int, int]) -> list[Any]:
+    """Events of tasks that run in this order; each announces itself when it first runs, after its maker's call."""
+    events: list[Any] = []
+
+    def add(kind: str, task: int, partner: str, word: int = 0) -> None:
+        events.append(switches.Event(len(events), 0, kind, f"{task}.0v1", partner, 0, word, "-"))
+
+    last, seen = "nil", set()
+    for task in order:
+        if task in makers and task not in seen:
+            add("EXCEPTION", makers[task], "4.0v1", 59)
+        add("SWITCH", task, last)
+        last = f"{task}.0v1"
+        if task in names and task not in seen:
+            for piece in range(4):
+                letters = int.from_bytes(names[task].encode().ljust(16, b"\0")[4 * piece :][:4], "little")
+                add("EXCEPTION", task, "4.0v1", letters << 32 | switches.ANNOUNCES | piece)
+        elif task > 4:
+            add("FAULT", task, "4.0v1", 0x1000)
+        seen.add(task)
+    return events
+
+
+def test_switches_are_counted_with_the_server_and_without_it(run: ModuleType, small_switches: ModuleType) -> None:
+    """A program that is left for the server and goes on has not switched. What starts a compiler is in no group, and a compiler's
+    group is what it started. What ran before is in no count."""
+    names = {10: "make", 11: "gcc", 12: "x86_64-linux-as", 13: "gcc"}
+    order = [9, 4, 10, 4, 10, 4, 11, 4, 12, 4, 11, 4, 3, 4, 12, 4, 13, 4, 10, 4, 9]
+    events = traced_switches(small_switches, names, order, {11: 10, 12: 11, 13: 10})
+    found = small_switches.analysed(events, small_switches.WORKLOADS["make"])
+    assert found.programs == {
+        ("make", "gcc"): 1,
+        ("gcc", "x86_64-linux-as"): 2,
+        ("x86_64-linux-as", "gcc"): 1,
+        ("x86_64-linux-as", "gcc 2"): 1,
+        ("gcc 2", "make"): 1,
+    }
+    assert (found.all["make", "Linux"], found.all["Linux", "heartbeat"], found.all.total()) == (2, 1, 16)
+    assert found.groups == {"make": "", "gcc": "gcc", "x86_64-linux-as": "gcc", "gcc 2": "gcc 2"}
+    assert small_switches.summary({"make": found})[1] == ["make", "16", "6", "3", "50%"]
+    assert small_switches.pairs_table(found)[1] == ["gcc", "x86_64-linux-as", "2", "gcc"]
+    assert small_switches.visits_table(found)[1] == ["make", "2", "0"]
+    assert small_switches.from_kept(json.loads(json.dumps(small_switches.as_kept(found)))) == found
+    gap = [event for event in events if event.thread != "13.0v1"]
+    with pytest.raises(run.BenchError, match="has a gap"):
+        small_switches.analysed(gap, small_switches.WORKLOADS["make"])
+    with pytest.raises(run.BenchError, match="no program announced itself"):
+        small_switches.analysed(events[:2], small_switches.WORKLOADS["make"])
+
+
+def test_groups_can_be_those_of_names(small_switches: ModuleType) -> None:
+    """Of web servers and their clients, which the same shell starts."""
+    events = traced_switches(small_switches, {10: "sh", 11: "app", 12: "static"}, [10, 4, 11, 4, 12, 4, 11], {11: 10, 12: 10})
+    found = small_switches.analysed(events, small_switches.WORKLOADS["webs"])
+    assert found.groups == {"sh": "", "app": "dynamic", "static": "static"}
+
+
+def test_a_program_announces_its_name_and_runs_on(run: ModuleType, small_switches: ModuleType, tmp_path: Path) -> None:
+    """With the library, whose calls Linux does not have; the archive has what the guest compiles, and that can be compiled."""
+    library = tmp_path / small_switches.LIBRARY
+    run.build_programs(tmp_path, small_switches.LIBRARY)
+    told = subprocess.run(["/bin/echo", "here"], env={"LD_PRELOAD": str(library)}, capture_output=True, text=True, check=True)
+    assert (told.stdout, told.stderr) == ("here\n", "")
+    with tarfile.open(fileobj=io.BytesIO(small_switches.archive(tmp_path))) as packed:
+        packed.extractall(tmp_path / "guest")
+    subprocess.run(["make", "-s", "-C", str(tmp_path / "guest")], stdout=subprocess.DEVNULL, check=True)
+
+
+def test_switches_are_drawn(small_switches: ModuleType, tmp_path: Path) -> None:
+    """Both circles of a workload, without the other figure where there is nothing for it."""
+    events = traced_switches(small_switches, {10: "make", 11: "gcc"}, [10, 4, 11, 4, 10], {11: 10})
+    found = small_switches.analysed(events, small_switches.WORKLOADS["make"])
+    kept = tmp_path / "small.json"
+    kept.write_text(json.dumps({small_switches.NAME: {"make": small_switches.as_kept(found)}}))
+    command = [sys.executable, str(REPOSITORY / "keel"), "bench", "small", "--plot", str(kept)]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+    drawn = (tmp_path / "small-switches.svg").read_text()
+    assert all(f">{name}<" in drawn for name in ("make: all", "make: without Linux", "gcc"))
+    assert not (tmp_path / "small-spaces.svg").exists()
+
+
+def test_each_switch_of_a_command_is_seen(run: ModuleType, small_switches: ModuleType, tmp_path: Path) -> None:
+    """More of them than the ring holds at once; the trace has no gap. The programs of a pipeline switch to each other."""
+    work = small_switches.Workload("", "seq 200000 | wc -l", names={"seq": "pipe", "wc": "pipe"})
+    run.build_programs(tmp_path, small_switches.LIBRARY)
+    events = small_switches.traced(tmp_path, "pipe", work)
+    assert len(events) > 2 * importlib.import_module("keel.tracering").RECORDS
+    found = small_switches.analysed(events, work)
+    assert found.programs["seq", "wc"] > 1 and found.programs["wc", "seq"] > 1
+    assert found.all["seq", "wc"] == 0 < found.all["seq", "Linux"]
+    assert found.inside() >= found.programs["seq", "wc"] + found.programs["wc", "seq"]
 
 
 @pytest.mark.parametrize(

@@ -307,6 +307,10 @@ def _add_trace(verbs: Verbs) -> None:
     verb.add_argument("--timeout", metavar="S", type=float, help="look after S seconds if the guest has not ended by then")
     verb.add_argument("--last", metavar="N", type=int, help="only the last N events")
     verb.add_argument("--chrome", metavar="FILE", type=Path, help="write them for Chrome and Perfetto instead")
+    verb.add_argument(
+        "--all", metavar="FILE", type=Path, dest="everything", help="write all events of CMD, on the deterministic clock, instead"
+    )
+    _add_memory(verb)
 
 
 def _add_profile(verbs: Verbs) -> None:
@@ -418,6 +422,8 @@ def _wanted(options: argparse.Namespace) -> trace_command.Wanted:
         timeout_s=options.timeout,
         last=options.last,
         chrome=options.chrome,
+        everything=options.everything,
+        memory_mb=options.mem,
     )
 
 

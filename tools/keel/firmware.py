@@ -7,12 +7,11 @@ The µ-kernel runs a topic of its suite on each, or stops and says what is missi
 import re
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import boot, bootconf, guest, machine, slot
+from . import boot, bootconf, gdbremote, guest, machine, slot
 from .config import Settings
 
 TIMEOUT_S = 120.0
@@ -103,9 +102,7 @@ def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int],
     """Stop a guest that waits for gdb at the kernel's entry, set registers, and resume it; what failed is added to `wrong`."""
     with socket.socket(socket.AF_UNIX) as gdb:
         gdb.settimeout(TIMEOUT_S)
-        end = time.monotonic() + TIMEOUT_S
-        while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
-            time.sleep(0.05)
+        gdbremote.connect(gdb, address, TIMEOUT_S)
         # The emulator names control registers only after a client has read the list of them.
         asked = [("qXfer:features:read:target.xml:0,ff", ""), (f"Z1,{entry:x},1", "OK"), ("c", "T05")]
         for number, value in registers:
@@ -113,23 +110,5 @@ def leave_registers(address: Path, entry: int, registers: tuple[tuple[int, int],
             # In 32-bit mode the emulator reports the lower half.
             asked += [(f"P{number:x}={content}", "OK"), (f"p{number:x}", content[:8])]
         asked += [(f"z1,{entry:x},1", "OK"), ("D", "OK")]
-        answers = [(text, wanted, _ask(gdb, text)) for text, wanted in asked]
+        answers = [(text, wanted, gdbremote.ask(gdb, text)) for text, wanted in asked]
     wrong[:] = [f"gdb's {text} was answered {answer!r}" for text, wanted, answer in answers if not answer.startswith(wanted)]
-
-
-def packet(text: str) -> bytes:
-    """A packet of gdb's remote protocol."""
-    return f"${text}#{sum(text.encode()) % 256:02x}".encode()
-
-
-def _ask(gdb: socket.socket, text: str) -> str:
-    """Send a packet; the answer, empty if the guest has gone."""
-    gdb.sendall(packet(text))
-    received = b""
-    while not (answer := re.search(rb"\$([^#]*)#..", received)):
-        data = gdb.recv(4096)
-        if not data:
-            return ""
-        received += data
-    gdb.sendall(b"+")
-    return answer[1].decode(errors="replace")

@@ -34,6 +34,11 @@ class Event:
     word: int
     name: str
 
+    def as_line(self) -> str:
+        """As the debugger writes it, which `parse` reads."""
+        about = f"{self.time_ns} {self.processor} {self.kind} {self.thread} {self.partner}"
+        return f"{about} {self.label:#x} {self.word:#x} {self.name}\n"
+
     def what(self) -> str:
         """The details in addition to kind and threads."""
         if self.kind == "CALL":

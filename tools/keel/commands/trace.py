@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`./keel trace`: runs a guest on the debug build and shows the last events of each processor."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import boot, bootconf, debugged, debugger, examples, packages, rust
+from .. import boot, bootconf, debugged, debugger, examples, machine, packages, rust, slot, tracering
 from .. import trace as events
 from ..config import Settings
 from ..errors import KeelError, Status
@@ -23,6 +24,9 @@ class Wanted:
     timeout_s: float | None
     last: int | None
     chrome: Path | None
+    # Where all events of a command go.
+    everything: Path | None = None
+    memory_mb: int = machine.DEFAULT_MEMORY_MB
 
 
 def trace(settings: Settings, wanted: Wanted) -> int:
@@ -31,6 +35,10 @@ def trace(settings: Settings, wanted: Wanted) -> int:
         raise KeelError("say what to trace: one of an example, --boot-conf or --exec", "", Status.USAGE)
     if wanted.processors < 1 or wanted.last is not None and wanted.last < 1:
         raise KeelError("--processors and --last must be at least 1", "", Status.USAGE)
+    if wanted.everything:
+        if wanted.command is None or wanted.last or wanted.chrome:
+            raise KeelError("--all is for --exec", "it goes without --last and --chrome", Status.USAGE)
+        return _everything(settings, wanted, wanted.everything)
     found = _linux(settings, wanted) if wanted.command is not None else _native(settings, wanted)
     if not found:
         raise KeelError("the guest came to no end at which it could be asked", f"see {settings.logs}")
@@ -60,9 +68,43 @@ def _linux(settings: Settings, wanted: Wanted) -> list[events.Event]:
     choices = boot.Choices(
         command=wanted.command,
         timeout_s=wanted.timeout_s,
+        memory_mb=wanted.memory_mb,
         debugger=True,
         kernel_line=debugged.TRACING,
     )
     answers: list[list[str]] = []
     run_command.run(settings, choices, debugger.Dialogue(debugger.ask([events.COMMAND], answers)))
     return events.parse(answers[0]) if answers else []
+
+
+def _everything(settings: Settings, wanted: Wanted, output: Path) -> int:
+    """All events of a command, on the deterministic clock, on which reading them takes no time."""
+    name = f"trace-{os.getpid()}"
+    place = slot.Slot(name, settings.run / name, settings.logs).gdb_socket
+    if place is None:
+        raise KeelError(f"{settings.run} is too long a path for a socket", "clone into a shorter path")
+    # Before the guest waits for the reader.
+    output.touch()
+    reader = tracering.Reader(place, output)
+    choices = boot.Choices(
+        command=wanted.command,
+        timeout_s=wanted.timeout_s,
+        debugger=True,
+        gdb=True,
+        icount=True,
+        memory_mb=wanted.memory_mb,
+        name=name,
+        kernel_line=f"nofast trace={tracering.KILOBYTES}",
+    )
+    reader.start()
+    status = run_command.run(settings, choices, debugger.Dialogue(_after(reader)))
+    if reader.is_alive():
+        raise KeelError("the guest came to no end at which the rest could be read", f"see {settings.logs}")
+    say(f"{reader.count} events are in {output}")
+    return status
+
+
+def _after(reader: tracering.Reader) -> debugger.Script:
+    """The guest has ended: what is left is read, and then the debugger ends the run."""
+    reader.finish()
+    yield debugger.KEY

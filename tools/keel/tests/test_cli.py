@@ -132,6 +132,8 @@ def test_words_behind_dashes_come_to_the_shell_as_they_are(words: list[str], com
         (["trace", "nothing"], Status.USAGE),
         (["trace", "rpc", "--exec", "true"], Status.USAGE),
         (["trace", "rpc", "--last", "0"], Status.USAGE),
+        (["trace", "rpc", "--all", "events"], Status.USAGE),
+        (["trace", "--exec", "true", "--all", "events", "--last", "5"], Status.USAGE),
         (["ukl", "run", "no-such"], Status.ERROR),
         (["ukl", "run", "../last"], Status.ERROR),
         (["ukl", "build", "/no/such.c"], Status.ERROR),

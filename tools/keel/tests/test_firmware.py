@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How a machine that firmware left in some state is judged, and gdb's packets."""
 
-from keel import firmware, machine
+from keel import firmware, gdbremote, machine
 
 PM_TIMER = firmware.Case("no-pit", clock="ACPI's PM timer")
 NONE = firmware.Case("no-clock", clock="")
@@ -32,4 +32,4 @@ def test_a_machine_without_a_clock() -> None:
 
 def test_packets() -> None:
     """A packet has the sum of its bytes."""
-    assert firmware.packet("OK") == b"$OK#9a"
+    assert gdbremote.packet("OK") == b"$OK#9a"

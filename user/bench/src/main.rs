@@ -11,6 +11,7 @@
 #![no_main]
 
 mod clock;
+mod groups;
 mod growth;
 mod load;
 mod paper;

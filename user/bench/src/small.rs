@@ -12,6 +12,7 @@
 //! the client's end, an odd number of pages further, so that the same place of both is in different
 //! sets of a TLB.
 
+use crate::groups::Groups;
 use crate::paper::part::{MARK_PART_BEGINS, MARK_PART_ENDS};
 use crate::partner::{first_byte, large_memory, Partner, Space, CALL, LARGE_LOG2, REPLY_AND_WAIT, WAIT};
 use crate::rows::small::{end_both, start, WINDOWS};
@@ -238,13 +239,17 @@ fn parse(word: &str) -> Option<[Work; 2]> {
     (count <= most).then_some([work, servers])
 }
 
-/// Measures the rows and sizes in `line` after the word `small`.
+/// Measures the rows and sizes in `line` after the word `small`, which may be those of groups.rs.
 pub fn measure(line: &str, record: &Start) -> Result<(), Failure> {
     const { assert!(2 * MEMORY <= 1 << LARGE_LOG2) };
+    let mut groups = Groups::new(record)?;
     OWN.store(first_byte(large_memory(record)?), Relaxed);
     let pager = Partner::start(Space::Same, pager, 0)?.id;
     let mut wanted = line.split_whitespace().skip_while(|word| *word != "small").skip(1);
     wanted.try_for_each(|word| {
+        if let Some(measured) = groups.measure(word) {
+            return measured;
+        }
         let Some(work) = parse(word) else {
             println!("bench: there is no {word}");
             spoil();

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""gdb's remote protocol, by which the emulator stops a guest and shows its memory and registers."""
+
+import contextlib
+import re
+import socket
+import time
+from pathlib import Path
+
+CHUNK = 1 << 16
+# Bytes of memory in one answer, which are two digits each: QEMU's packets have 4096.
+MOST_BYTES = 2000
+# gdb's key that stops the guest.
+INTERRUPT = b"\x03"
+
+
+def packet(text: str) -> bytes:
+    """A packet of gdb's remote protocol."""
+    return f"${text}#{sum(text.encode()) % 256:02x}".encode()
+
+
+def connect(gdb: socket.socket, address: Path, limit_s: float) -> None:
+    """Wait until the emulator listens, and connect, by which the guest stops."""
+    end = time.monotonic() + limit_s
+    while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def ask(gdb: socket.socket, text: str) -> str:
+    """Send a packet; the answer, empty if the guest has gone."""
+    answer = None
+    with contextlib.suppress(ConnectionError):
+        gdb.sendall(packet(text))
+        received = b""
+        while not (answer := re.search(rb"\$([^#]*)#..", received)):
+            data = gdb.recv(CHUNK)
+            if not data:
+                return ""
+            received += data
+        gdb.sendall(b"+")
+    return answer[1].decode(errors="replace") if answer else ""
+
+
+def memory(gdb: socket.socket, address: int, size: int) -> bytes:
+    """Memory at an address of the stopped guest's; shorter if the guest has gone, or there is nothing."""
+    found = b""
+    while len(found) < size:
+        answer = ask(gdb, f"m{address + len(found):x},{min(MOST_BYTES, size - len(found)):x}")
+        if not answer or answer.startswith("E"):
+            break
+        found += bytes.fromhex(answer)
+    return found
