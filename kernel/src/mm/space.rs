@@ -818,10 +818,10 @@ pub fn move_table(task: Ref<Task>, from: VirtAddr, to: VirtAddr) -> bool {
     cell.set(entry.take());
     POOL.page(above).fill(slot(to, 1), 1);
     page.base.set(to);
-    flush_all(POOL.physical(task.root_table));
+    flush_all(POOL.physical(task.root_table), || ());
     if let Some(window) = task.window.get() {
         hide(window, 1, from);
-        flush_all(POOL.physical(window.host.root_table));
+        flush_all(POOL.physical(window.host.root_table), || ());
     }
     POOL.page(above).count_entries(1);
     POOL.page(old).count_entries(-1);

@@ -49,10 +49,8 @@ pub fn open(task: Ref<Task>, host: Ref<Task>, reach: Reach) -> Result<(), Error>
 /// Takes a task's window away, if it has one. None of its threads runs there.
 pub fn close(task: Ref<Task>) {
     let Some(window) = task.window.get() else { return };
-    shoot_down(POOL.physical(window.host.root_table));
-    hide(window, TOP_LEVEL, VirtAddr::new(0));
-    // The tables that are hidden still have pages.
-    flush_all(POOL.physical(window.host.root_table));
+    // The tables that are hidden still have pages: all translations go.
+    flush_all(POOL.physical(window.host.root_table), || hide(window, TOP_LEVEL, VirtAddr::new(0)));
     window.host.members.remove(task);
     task.window.set(None);
     task.space.set(POOL.physical(task.root_table));

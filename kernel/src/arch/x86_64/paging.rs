@@ -296,10 +296,12 @@ pub fn leave_table(root: PhysAddr) {
     cpu.pcids.forget(root);
 }
 
-/// Drops all translations of the space with top table `root`, on all processors.
-pub fn flush_all(root: PhysAddr) {
+/// Drops all translations of the space with top table `root`, on all processors, and then changes
+/// it while no processor is there, which takes no INVLPG.
+pub fn flush_all(root: PhysAddr, change: impl FnOnce()) {
     let (space, half) = (root_loaded(cpu()), cpu().half.get());
     leave_table(root);
+    change();
     switch(cpu(), space, half);
 }
 
