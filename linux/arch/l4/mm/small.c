@@ -60,24 +60,29 @@ static void l4_units_pass(unsigned int unit, unsigned int end, struct mm_struct 
 			l4_owners[unit] = to;
 }
 
-/* Returns the owner whose threads have not run for longest, of those that have run; or NULL. */
+/*
+ * Returns the owner whose threads have not run for longest. One that has not run comes last: it is
+ * about to, as a fork is. There is an owner.
+ */
 static struct mm_struct *l4_window_idle(void)
 {
 	struct task_struct *process, *task;
-	struct mm_struct *idle = NULL;
-	u64 oldest = U64_MAX, newest;
+	struct mm_struct *mm, *idle = NULL;
+	u64 ran[UNITS] = { }, oldest = U64_MAX;
 	unsigned int unit;
 
-	for (unit = FIRST_UNIT; unit < UNITS; unit++) {
-		newest = 0;
-		for_each_process_thread(process, task)
-			if (task->mm && task->mm == l4_owners[unit])
-				newest = max(newest, READ_ONCE(task->se.exec_start));
-		if (newest && newest < oldest) {
-			oldest = newest;
+	for_each_process_thread(process, task) {
+		mm = READ_ONCE(task->mm);
+		for (unit = FIRST_UNIT; mm && unit < UNITS; unit++)
+			if (l4_owners[unit] == mm)
+				ran[unit] = max(ran[unit], READ_ONCE(task->se.exec_start));
+	}
+	/* 0 is the latest of all: 1 less is the largest number. */
+	for (unit = FIRST_UNIT; unit < UNITS; unit++)
+		if (l4_owners[unit] && ran[unit] - 1 <= oldest) {
+			oldest = ran[unit] - 1;
 			idle = l4_owners[unit];
 		}
-	}
 	return idle;
 }
 
@@ -90,7 +95,8 @@ static void l4_window_revoke(struct mm_struct *mm)
 	struct task_struct *process, *task;
 
 	for_each_process_thread(process, task)
-		if (task->thread.keel_thread && task->thread.keel_task == mm->context.keel_task) {
+		if (mm->context.keel_task && task->thread.keel_thread &&
+		    task->thread.keel_task == mm->context.keel_task) {
 			pr_notice_once("keel: no window is free: %s[%d] goes on in a space of its own\n",
 				       task->comm, task_pid_nr(task));
 			keel_set_reach(task->thread.keel_thread, KEEL_SMALL_NONE);
@@ -103,25 +109,20 @@ static void l4_window_revoke(struct mm_struct *mm)
 static void l4_window_alloc(struct mm_struct *mm, unsigned int log2)
 {
 	unsigned int count = 1 << (log2 - UNIT_LOG2), unit = FIRST_UNIT;
-	struct mm_struct *idle;
 	unsigned long flags;
 
 	spin_lock_irqsave(&l4_windows_lock, flags);
 	rcu_read_lock();
 	while (memchr_inv(&l4_owners[unit], 0, count * sizeof(*l4_owners))) {
 		unit += count;
-		if (unit < UNITS)
-			continue;
-		idle = l4_window_idle();
-		if (!idle)
-			goto out;
-		l4_window_revoke(idle);
-		unit = FIRST_UNIT;
+		if (unit == UNITS) {
+			l4_window_revoke(l4_window_idle());
+			unit = FIRST_UNIT;
+		}
 	}
 	l4_units_pass(unit, unit + count, NULL, mm);
 	mm->context.window = (unsigned long)unit << UNIT_LOG2 | log2;
 	mm->context.layout = log2;
-out:
 	rcu_read_unlock();
 	spin_unlock_irqrestore(&l4_windows_lock, flags);
 }

@@ -46,7 +46,8 @@ pub const LIMITED: &[Case] = &[
     ("copy-downwards-before-the-beginning", copy_down),
     ("call-behind", || calls(small_call, SIZE, 0)),
     ("far-call-behind", || calls(small_far_call, SIZE, CODE_SELECTOR)),
-    ("off-the-end-of-its-code", off_the_end),
+    ("off-the-end-of-its-code", || off_the_end(0)),
+    ("off-the-end-with-a-local-segment", || off_the_end(descriptor(ALL_FROM, PAGE))),
     ("far-return-to-64-bits", || raises(small_far_return, SIZE, LONG_SELECTOR, (GP, 0x30), PROMOTED)),
     ("iret-to-64-bits", || raises(small_iret, SIZE, LONG_SELECTOR, (GP, 0x30), PROMOTED)),
     ("segment-of-the-processor-number", || raises(small_load_es, 0, NUMBER_SELECTOR, (GP, 0), PROMOTED)),
@@ -295,9 +296,11 @@ fn copy_down() -> Outcome {
     siege.end(PROMOTED)
 }
 
-/// Its code reaches the last byte of its window, and the next instruction is behind it.
-fn off_the_end() -> Outcome {
+/// Its code reaches the last byte of its window, and the next instruction is after it. With a
+/// thread-local segment of two sides, which the kernel turns at such an exception.
+fn off_the_end(local: u64) -> Outcome {
     let mut siege = siege()?;
+    siege.attacker.set_tls([local, 0, 0])?;
     let code = code_page(2, [0; 2])?;
     (0..PAGE).step_by(4).for_each(|offset| set_word(code + offset, 0x9090_9090));
     // In place of the page that it has there.

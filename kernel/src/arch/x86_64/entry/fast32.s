@@ -290,13 +290,10 @@ symbol turn_entry, 64
     mov rcx, [rsp + 40]
     cmp rcx, [rbx + THREAD_turned_at]
     je .Lturn_refused
-    # One of the descriptors has two sides.
-    mov rdx, [rbx + THREAD_extra]
-    .irp place, 0, 8, 16
-    mov rax, [rdx + EXTRA_shown + \place]
-    cmp rax, [rdx + EXTRA_other + \place]
-    jne .Lturn
-    .endr
+    # IRET does not fault: the ip is in its segment. It is not, if that was the exception.
+    lsl eax, word ptr [rsp + 48]
+    cmp ecx, eax
+    jbe .Lturn
 .Lturn_refused: mov byte ptr gs:[{CPU_LOCK}], {FREE}
 .Lturn_unlocked: .irp register, rdx, rcx, rbx, rax
     pop \register
@@ -305,9 +302,11 @@ symbol turn_entry, 64
 .Lturn_in_ring_0: push VECTOR_GP
     jmp common_entry
 
-# POINT OF NO RETURN: nothing below can fail. Live: rbx = TCB, rdx = its descriptors, rcx = its ip;
-# turn_entry has saved these and rax.
-.Lturn: mov dword ptr [rbx + THREAD_turns], 1
+# POINT OF NO RETURN: nothing below can fail. If no descriptor has two sides, this changes nothing,
+# and Rust serves the exception when it comes again. Live: rbx = TCB, rcx = its ip; turn_entry has
+# saved these, rax and rdx.
+.Lturn: mov rdx, [rbx + THREAD_extra]
+    mov dword ptr [rbx + THREAD_turns], 1
     mov [rbx + THREAD_turned_at], rcx
     xor byte ptr [rbx + THREAD_down], 1
     .irp place, 0, 8, 16
@@ -327,6 +326,9 @@ symbol turn_entry, 64
     .irp register, rdx, rcx, rbx, rax
     pop \register
     .endr
+    # A stack of the thread's own could be one of 16 bits, where IRET leaves the kernel's upper half
+    # of esp.
+    mov qword ptr [rsp + 40], USER_SS
     # The error code.
     add rsp, 8
     iretq
