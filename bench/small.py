@@ -17,6 +17,7 @@ from typing import Any
 import run
 import small_pingpong
 import small_programs
+import small_turns
 
 sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
@@ -36,6 +37,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     small_programs.PIPES: ("figure 6: round trips between two of Linux's processes", small_programs.measure_pipes),
     small_programs.WORDS: ("section 4.4: cat and wc", small_programs.measure_pipelines),
     small_programs.GCC: ("section 4.9: gcc", small_programs.measure_compiler),
+    small_turns.NAME: ("turns of thread-local segments, on Bochs, where segments have limits", small_turns.measure),
 }
 
 

@@ -38,8 +38,11 @@ UNSHARE_LIMIT_S = 10.0
 READ_BYTES = 65536
 
 
-def configuration(guest: qemu.Guest, processor: str) -> str:
-    """Bochs's own configuration; the guest's serial lines lead to a FILE or a TERMINAL, or nowhere."""
+def configuration(guest: qemu.Guest, processor: str, *, tells_faults: bool = False) -> str:
+    """Bochs's own configuration; the guest's serial lines lead to a FILE or a TERMINAL, or nowhere.
+
+    What its errors are, faults of the guest's programs, is told in its log or not.
+    """
     serial = {"com1": guest.console, "com2": guest.exec, "com3": guest.log}
     lines = [
         f"megs: {guest.memory_mb}",
@@ -56,8 +59,8 @@ def configuration(guest: qemu.Guest, processor: str) -> str:
         f"ata0-master: type=cdrom, path={DISK}, status=inserted",
         "boot: cdrom",
         "log: -",
-        # Its errors are faults of the guest's user programs.
-        *("panic: action=fatal", "error: action=ignore", "info: action=ignore", "debug: action=ignore"),
+        f"error: action={'report' if tells_faults else 'ignore'}",
+        *("panic: action=fatal", "info: action=ignore", "debug: action=ignore"),
     ]
     return "\n".join([*lines, ""])
 
@@ -128,10 +131,10 @@ class _Line:
         return bool(data)
 
 
-def command(guest: qemu.Guest, processor: str, slot: Slot) -> list[str]:
+def command(guest: qemu.Guest, processor: str, slot: Slot, *, tells_faults: bool = False) -> list[str]:
     """The command that runs the guest, in the slot's private directory, where its files are made."""
     loader.make_disc(guest, slot.private, slot.private / DISK, slot.log("disk"))
-    (slot.private / CONFIGURATION).write_text(configuration(guest, processor))
+    (slot.private / CONFIGURATION).write_text(configuration(guest, processor, tells_faults=tells_faults))
     (slot.private / COMMANDS).write_text("continue\n")
     return [*without_network(), EMULATOR, "-q", "-f", CONFIGURATION, "-rc", COMMANDS]
 

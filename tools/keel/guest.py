@@ -515,7 +515,7 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
             port=state.port.backend if state.port else None,
         )
         argv = (
-            bochs.command(described, plan.bochs, plan.slot)
+            bochs.command(described, plan.bochs, plan.slot, tells_faults=True)
             if plan.bochs
             else share.confined(qemu.arguments(described), described.shares)
         )
