@@ -3,8 +3,8 @@
 
 The programs are 32-bit code, on native Linux, on Keel in spaces of their own (large), and there in windows of the server's space
 (small), or in spaces that show Linux's (resident). Each guest runs on the instruction clock, and a plugin of the emulator models
-cycles and TLB misses in the same run. The emulator raises no faults of segment limits: turns of thread-local segments are in no
-figure (docs/small-spaces.md).
+cycles and TLB misses in the same run. The emulator raises no faults of segment limits: bench/small_turns.py counts the turns of
+thread-local segments, which are in no figure here.
 """
 
 import io

@@ -5,27 +5,16 @@
 Linux too.
 """
 
-import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_DIRECTORY, GUEST_PROGRAMS, REPOSITORY, keel, make_guest_programs
+from conftest import GUEST_DIRECTORY, keel, write_small_root
 from test_linux import DYNAMIC_PROGRAM, DYNAMIC_TOPICS, LEAST_CHECKS, transcript_lines
-from test_small import RESIDENT, ROOM, TELLS_ADDRESSES
+from test_small import ON_BOCHS, RESIDENT, ROOM, TELLS_ADDRESSES, with_limits
 
-sys.path.insert(0, str(REPOSITORY / "tools"))
-
-from keel import cpio, image
-from keel.config import Settings
-
-ON_BOCHS = ["--emulator", "bochs"]
 PLACES = {"small": [*ON_BOCHS, "--place", "i386=small"], "resident": [*ON_BOCHS, *RESIDENT], "large": ON_BOCHS}
 PROGRAMS = ("transcript32", DYNAMIC_PROGRAM, "libc.so.6", "ld-linux.so.2")
-# What of the default root a shell takes.
-LIBRARIES = r"/x86_64-linux-gnu(/(libc\.so\.6|ld-linux-x86-64\.so\.2))?"
-SHELL = re.compile(rf"bin|dev|lib(64)?|proc|sys|tmp|usr(/bin(/(da)?sh)?|/lib({LIBRARIES})?|/lib64(/.*)?)?")
 # The static program, and the dynamic one with a mark before each of its lines.
 MARK = "dynamic."
 COMMAND = (
@@ -40,32 +29,13 @@ TELLS_PROCESSOR = {
     "procfs.weaknesses_of_the_processor",
     "sweeps.sysconf_names",
 }
-# The check of limits: what QEMU's translator does at an access beyond one, and at a store to a read-only segment, and what a
-# processor does.
-CHECKS_LIMITS = "ia32.thread_areas"
-WITHOUT_LIMITS = re.compile("(?<=beyond_limit=)none|(?<=write=)signo:11,code:2,address:other")
-REFUSED = "signo:11,code:128,address:expected"
-
-
-def _root() -> bytes:
-    """The archive of a root with the programs."""
-    make_guest_programs()
-    writer, folder = cpio.Writer(), GUEST_DIRECTORY.removeprefix("/")
-    programs = [
-        cpio.Entry(folder, cpio.DIRECTORY | 0o755),
-        *(cpio.Entry(f"{folder}/{name}", cpio.REGULAR | 0o755, data=(GUEST_PROGRAMS / name).read_bytes()) for name in PROGRAMS),
-    ]
-
-    with image.default_archive(Settings()).open("rb") as file:
-        of_shell = list(cpio.chosen(file, lambda name: name if SHELL.fullmatch(name) else ""))
-    return b"".join(writer.entry(entry) for entry in [*of_shell, *programs]) + writer.end()
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with a shell and the programs."""
     archive = tmp_path_factory.mktemp("bochs") / "root.cpio"
-    archive.write_bytes(_root())
+    write_small_root(archive, PROGRAMS)
     return archive
 
 
@@ -80,14 +50,11 @@ def transcript(root: Path, *options: str, before: str = "") -> dict[str, str]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_transcripts_are_the_same_where_segments_have_limits(place: str, root: Path) -> None:
-    """Each check prints what it prints on native Linux, but for the processor, and in windows for addresses."""
+    """Each check prints what it prints on native Linux, except for the processor, and in windows for addresses."""
     native = transcript(root, "--native")
     got = transcript(root, *PLACES[place], before=f"{ROOM}; " if place == "small" else "")
     assert len(got) > LEAST_CHECKS and got.keys() == native.keys()
-    expected = {
-        name: WITHOUT_LIMITS.sub(REFUSED, text) if name.removeprefix(MARK) == CHECKS_LIMITS else text
-        for name, text in native.items()
-    }
+    expected = {name: with_limits(text) for name, text in native.items()}
     different = {
         name.removeprefix(MARK): f"{name}\n  native:{expected[name]}\n  {place}: {got[name]}"
         for name in got

@@ -357,6 +357,7 @@ BOCHS_TESTS = "tests/bochs"
 
 def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel."""
+    packages.require(settings, packages.BOCHS)
     others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS, GDB_TESTS, BOCHS_TESTS)
     return _booting(settings, "linux", BOTH_SYSTEMS, ("tests", *(f"--ignore={tests}" for tests in others)))
 
