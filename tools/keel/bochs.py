@@ -41,7 +41,7 @@ READ_BYTES = 65536
 def configuration(guest: qemu.Guest, processor: str, *, tells_faults: bool = False) -> str:
     """Bochs's own configuration; the guest's serial lines lead to a FILE or a TERMINAL, or nowhere.
 
-    What its errors are, faults of the guest's programs, is told in its log or not.
+    Its errors are faults of the guest's programs, which its log tells or not.
     """
     serial = {"com1": guest.console, "com2": guest.exec, "com3": guest.log}
     lines = [

@@ -28,6 +28,8 @@ def test_the_configuration_says_what_the_guest_is() -> None:
     assert "com1: enabled=1, mode=term, dev=/dev/pts/5" in lines
     assert "com3: enabled=1, mode=file, dev=/dev/fd/6" in lines
     assert not any(line.startswith("com2:") for line in lines)
+    assert "error: action=ignore" in lines
+    assert "error: action=report" in bochs.configuration(described, "atom_n270", tells_faults=True).splitlines()
 
 
 @pytest.mark.parametrize(
