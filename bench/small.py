@@ -19,6 +19,7 @@ import small_groups
 import small_pingpong
 import small_programs
 import small_switches
+import small_turns
 
 sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     small_programs.PIPES: ("figure 6: round trips between two of Linux's processes", small_programs.measure_pipes),
     small_programs.WORDS: ("section 4.4: cat and wc", small_programs.measure_pipelines),
     small_programs.GCC: ("section 4.9: gcc", small_programs.measure_compiler),
+    small_turns.NAME: ("turns of thread-local segments, on Bochs, where segments have limits", small_turns.measure),
 }
 
 

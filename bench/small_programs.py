@@ -3,8 +3,8 @@
 
 The programs are 32-bit code, on native Linux, on Keel in spaces of their own (large), and there in windows of the server's space
 (small), or in spaces that show Linux's (resident). Each guest runs on the instruction clock, and a plugin of the emulator models
-cycles and TLB misses in the same run. The emulator raises no faults of segment limits: turns of thread-local segments are in no
-figure (docs/small-spaces.md).
+cycles and TLB misses in the same run. The emulator raises no faults of segment limits: bench/small_turns.py counts the turns of
+thread-local segments, which are in no figure here.
 """
 
 import io
@@ -199,11 +199,16 @@ def archive(output: Path) -> bytes:
     return buffer.getvalue()
 
 
+def command_of(name: str, work: Workload) -> str:
+    """What runs a workload in its root."""
+    limited = shlex.quote(f"ulimit -v {work.most_mb << 10}; cd /tmp; {{ {work.command}; }} >&2")
+    return f"/tmp/{COMMANDER} command {name} 1 /bin/sh -c {limited}"
+
+
 def steps_of(system: str, name: str, work: Workload) -> list[str]:
     """The shell's words for a workload. Its root is in memory, and each figure is of one run, on a clock that makes all alike."""
-    limited = shlex.quote(f"ulimit -v {work.most_mb << 10}; cd /tmp; {{ {work.command}; }} >&2")
     sized = [f"echo {work.window_mb} > {WINDOW_SIZE}"] if system == SMALL else []
-    return [*sized, f"chroot {APART} /tmp/{COMMANDER} command {name} 1 /bin/sh -c {limited}"]
+    return [*sized, f"chroot {APART} {command_of(name, work)}"]
 
 
 def measure_programs(output: Path, workloads: dict[str, Workload], packages: Sequence[str]) -> Found:

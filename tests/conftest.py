@@ -6,6 +6,7 @@ This file has no tests. What needs a boot runs once for each system, and its res
 
 import io
 import os
+import re
 import select
 import socket
 import subprocess
@@ -21,6 +22,11 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from keel import cpio, image
+from keel.config import Settings
+
 # Tests ignore the user's defaults, even if pytest is started directly.
 os.environ["KEEL_CONFIG"] = ""
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -33,6 +39,9 @@ LINUX = REPOSITORY / "build" / "-".join(["linux", *filter(None, [os.environ.get(
 # Those of the tests that run every day.
 DAILY_PROGRAMS = ("transcript", "transcript32", "transcript32-dynamic", "ld-linux.so.2", "libc.so.6", "stress", "parallel")
 GUEST_DIRECTORY = "/tmp/keel-tests"
+# What of the default root a shell takes: Bochs takes minutes to read the whole one from its disc.
+LIBRARIES = r"/x86_64-linux-gnu(/(libc\.so\.6|ld-linux-x86-64\.so\.2))?"
+SHELL = re.compile(rf"bin|dev|lib(64)?|proc|sys|tmp|usr(/bin(/(da)?sh)?|/lib({LIBRARIES})?|/lib64(/.*)?)?")
 # The disks of a guest whose root is the first.
 DISKS_BEHIND_ROOT = ("/dev/vdb", "/dev/vdc", "/dev/vdd")
 # The host's limit for a guest that exceeds even --timeout.
@@ -141,6 +150,20 @@ def run_in_tests(
         device = DISKS_BEHIND_ROOT[options.count("--drive")]
         options = [*options, "--drive", f"virtio:{disk.name}"]
         return run_guest(system, f"{enter} -f {device} && {command}", stdin=stdin, limit_s=limit_s, options=options)
+
+
+def write_small_root(archive: Path, programs: Sequence[str]) -> None:
+    """Make the archive of a root with a shell, and with guest programs in their directory."""
+    make_guest_programs()
+    writer, folder = cpio.Writer(), GUEST_DIRECTORY.removeprefix("/")
+    with image.default_root(Settings()).path.open("rb") as file, archive.open("wb") as out:
+        for entry in cpio.chosen(file, lambda name: name if SHELL.fullmatch(name) else ""):
+            out.write(writer.entry(entry))
+        out.write(writer.entry(cpio.Entry(folder, cpio.DIRECTORY | 0o755)))
+        for name in programs:
+            program = (GUEST_PROGRAMS / name).read_bytes()
+            out.write(writer.entry(cpio.Entry(f"{folder}/{name}", cpio.REGULAR | 0o755, data=program)))
+        out.write(writer.end())
 
 
 @pytest.fixture(scope="session")

@@ -97,10 +97,17 @@ def small_switches(run: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(small_programs: ModuleType, small_groups: ModuleType, small_switches: ModuleType) -> ModuleType:
+def small_turns(small_programs: ModuleType) -> ModuleType:
+    """bench/small_turns.py, which uses the others."""
+    assert small_programs.__name__ == "small_programs"
+    return load("small_turns")
+
+
+@pytest.fixture(scope="module")
+def small(small_groups: ModuleType, small_switches: ModuleType, small_turns: ModuleType) -> ModuleType:
     """bench/small.py, which uses the others."""
-    modules = (small_programs, small_groups, small_switches)
-    assert [module.__name__ for module in modules] == ["small_programs", "small_groups", "small_switches"]
+    modules = (small_groups, small_switches, small_turns)
+    assert [module.__name__ for module in modules] == ["small_groups", "small_switches", "small_turns"]
     return load("small")
 
 
@@ -526,6 +533,42 @@ def test_misses_are_counted_as_cycles_are(
         assert sample.cycles["skylake, data misses"] == {"untagged": [5], "tagged": [1]}
         assert ("--native" in asked[-1], "dmesg" in asked[-1][-1]) == (system == "native", system == "small")
         assert ("dash:i386,make:i386" in asked[-1]) == (system == "small")
+
+
+def test_turns_are_counted_between_stamps(small_turns: ModuleType) -> None:
+    """Bochs's other errors are none, nor what is before the first stamp or after the last one."""
+    log = "".join(
+        f"{time:011}e[CPU0  ] {what}\n"
+        for time, what in (
+            (15, "read_virtual_checks(): read beyond limit"),
+            (16, "read_virtual_checks(): read beyond limit expand down"),
+            (17, "write_virtual_checks(): write beyond limit, r/w"),
+            (18, "write_virtual_checks(): no write access to seg"),
+            (31, "read_virtual_checks(): read beyond limit"),
+            (48, "read_virtual_checks(): read beyond limit"),
+        )
+    )
+    output = f"{16:016x}\nwords\n{{}}\n{32:016x}\n{48:016x}\n"
+    assert small_turns.counted(["one", "two"], output, log) == {
+        "one": small_turns.Counted(3, 16),
+        "two": small_turns.Counted(0, 16),
+    }
+    with pytest.raises(ValueError):
+        small_turns.counted(["one"], output, log)
+
+
+def test_turns_are_added_to_the_figures_without_them(
+    run: ModuleType, small_turns: ModuleType, small_programs: ModuleType
+) -> None:
+    """With the cost of instructions, an exception, its return and segment loads on the paper's machine."""
+    assert small_turns.instructions_of_a_turn('x\n{"accesses": 10, "one_side": 20, "both_sides": 8020}\n') == 800
+    assert small_turns.cycles_of_a_turn("pentium4-1400", 800) == 800 + 700 + 700 + 4 * 63.25
+    results = small_samples(run, small_programs, "gcc", native=(1, 1), large=(60_000, 1), small=(20_000, 1), resident=(1, 1))
+    kept = {"gcc": small_programs.found(results, "program", {"gcc": []}, [])[1]}
+    counted = {"getpid": small_turns.Counted(9, 100), "gcc": small_turns.Counted(10, 5000)}
+    [_, getpid, gcc] = small_turns.table(counted, 547, kept)
+    assert getpid == ["getpid", "9", "100", "19,800", "", "", "", ""]
+    assert gcc == ["gcc", "10", "5,000", "22,000", "20,000", "42,000", "3.00", "1.43"]
 
 
 def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs: ModuleType, tmp_path: Path) -> None:

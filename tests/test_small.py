@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """32-bit programs in windows of Linux's tables (docs/small-spaces.md).
 
-The emulator knows no limits of segments, so these tests see what programs see, and not what protects them: the µ-kernel's suite
-has that, on Bochs.
+The emulator knows no limits of segments, so these tests see what programs see, and not what protects them: that is tested on
+Bochs, by the µ-kernel's suite and by tests/bochs.
 """
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest import PLACED, Result, run_in_tests, together
-from test_linux import NARROW, TRANSCRIPT_LIMIT_S, transcript_lines
+from conftest import GUEST_DIRECTORY, PLACED, Result, run_guest, run_in_tests, together, write_small_root
+from test_linux import DYNAMIC_PROGRAM, NARROW, TRANSCRIPT_LIMIT_S, transcript_lines
 
 LIMIT_S = 120
 SMALL = ["--place", "i386=small-unsafe"]
 RESIDENT = ["--place", "i386=resident"]
+ON_BOCHS = ["--emulator", "bochs"]
 WINDOW = 256 << 20
 # Where a dynamic program has its libraries and, natively, the stack above them.
 LOADED = re.compile(r"=> \S+ \((0x[0-9a-f]+)\)")
@@ -23,6 +25,10 @@ LOADED = re.compile(r"=> \S+ \((0x[0-9a-f]+)\)")
 ROOM = "echo 512 > /proc/sys/keel/small_window_mb"
 # The checks that print where something lies.
 TELLS_ADDRESSES = {"ia32.place_in_memory", "memory.map_32bit"}
+# What QEMU's translator does at an access beyond a limit, and at a store to a read-only segment, and what a processor does
+# (ia32.thread_areas).
+WITHOUT_LIMITS = re.compile("(?<=beyond_limit=)none|(?<=write=)signo:11,code:2,address:other")
+REFUSED = "signo:11,code:128,address:expected"
 # More programs at once than there are windows, which are twelve, and checks that are quick, so that none comes near its limit.
 PROGRAMS = 14
 QUICK = "anonymous_is_zero", "brk", "dont_need", "fixed_replaces", "protect_after_fork", "remap_grow_and_move", "stack_grows"
@@ -36,6 +42,25 @@ def small(command: str, *options: str) -> Result:
     """The result of a command on Keel, among the guest's 32-bit programs."""
     programs = ("transcript32", "transcript32-dynamic", "laid_out32", "libc.so.6", "ld-linux.so.2")
     return run_in_tests("keel", command, limit_s=LIMIT_S, options=options, programs=programs)
+
+
+def with_limits(observations: str) -> str:
+    """What a check that ran on QEMU would have printed where segments have limits."""
+    return WITHOUT_LIMITS.sub(REFUSED, observations)
+
+
+@together("transcripts-small")
+def test_dynamic_programs_are_the_same_where_segments_have_limits(once: Callable[..., Result], tmp_path: Path) -> None:
+    """Thread-local segments are turned there; `./keel test linux-bochs` has all checks."""
+    native = transcript_lines(once("native", NARROW, TRANSCRIPT_LIMIT_S, 1))
+    root = tmp_path / "root.cpio"
+    write_small_root(root, (DYNAMIC_PROGRAM, "libc.so.6", "ld-linux.so.2"))
+    options = [*ON_BOCHS, "--place", "i386=small", "--root", str(root)]
+    result = run_guest("keel", f"{GUEST_DIRECTORY}/{DYNAMIC_PROGRAM} ia32 threads", limit_s=TRANSCRIPT_LIMIT_S, options=options)
+    got = transcript_lines(result)
+    assert len(got) > len(TELLS_ADDRESSES), result.error
+    expected = {name: with_limits(native[f"{DYNAMIC_PROGRAM}.{name}"]) for name in got}
+    assert {name for name in got if got[name] != expected[name]} <= TELLS_ADDRESSES, result.output
 
 
 @together("transcripts-small")

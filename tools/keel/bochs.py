@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import loader, process, qemu
@@ -25,6 +25,8 @@ CONFIGURATION = "bochsrc"
 # The first commands of the built-in debugger of Debian's Bochs.
 COMMANDS = "commands"
 LOGS = ("console", "kernel", "emulator")
+# The destination of a serial line: a file, which is only written, or a terminal, by which the guest is spoken to.
+FILE, TERMINAL = "mode=file, dev={}", "mode=term, dev={}"
 # The emulated processor's instructions in a second of the emulated time, which nothing else drives.
 INSTRUCTIONS_PER_S = 20_000_000
 # From this version on (3.0, with Debian's options), its loop for several processors does not commit the instruction pointer after
@@ -36,8 +38,12 @@ UNSHARE_LIMIT_S = 10.0
 READ_BYTES = 65536
 
 
-def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> str:
-    """Bochs's own configuration; `console` and `log` are files that take the serial lines."""
+def configuration(guest: qemu.Guest, processor: str, *, tells_faults: bool = False) -> str:
+    """Bochs's own configuration; the guest's serial lines lead to a FILE or a TERMINAL, or nowhere.
+
+    Its errors are faults of the guest's programs, which its log tells or not.
+    """
+    serial = {"com1": guest.console, "com2": guest.exec, "com3": guest.log}
     lines = [
         f"megs: {guest.memory_mb}",
         f"cpu: model={processor}, count={guest.processors}, ips={INSTRUCTIONS_PER_S}, reset_on_triple_fault=0",
@@ -49,13 +55,12 @@ def configuration(guest: qemu.Guest, processor: str, console: str, log: str) -> 
         # If the host has no sound card, Bochs's sound thread crashes by a buffer overflow.
         "sound: waveoutdrv=dummy, waveindrv=dummy, midioutdrv=dummy",
         "pci: enabled=1, chipset=i440fx",
-        f"com1: enabled=1, mode=file, dev={console}",
-        f"com3: enabled=1, mode=file, dev={log}",
+        *(f"{port}: enabled=1, {destination}" for port, destination in serial.items() if destination != qemu.NOWHERE),
         f"ata0-master: type=cdrom, path={DISK}, status=inserted",
         "boot: cdrom",
         "log: -",
-        # Its errors are faults of the guest's user programs.
-        *("panic: action=fatal", "error: action=ignore", "info: action=ignore", "debug: action=ignore"),
+        f"error: action={'report' if tells_faults else 'ignore'}",
+        *("panic: action=fatal", "info: action=ignore", "debug: action=ignore"),
     ]
     return "\n".join([*lines, ""])
 
@@ -114,9 +119,9 @@ class _Line:
         self.theirs = stack.enter_context(os.fdopen(theirs, "wb", buffering=0))
         self.takers = takers
 
-    def path(self) -> str:
+    def destination(self) -> str:
         """The file that Bochs opens."""
-        return f"/dev/fd/{self.theirs.fileno()}"
+        return FILE.format(f"/dev/fd/{self.theirs.fileno()}")
 
     def take(self) -> bool:
         """Pass on the received bytes; false at the line's end."""
@@ -126,23 +131,27 @@ class _Line:
         return bool(data)
 
 
+def command(guest: qemu.Guest, processor: str, slot: Slot, *, tells_faults: bool = False) -> list[str]:
+    """The command that runs the guest, in the slot's private directory, where its files are made."""
+    loader.make_disc(guest, slot.private, slot.private / DISK, slot.log("disk"))
+    (slot.private / CONFIGURATION).write_text(configuration(guest, processor, tells_faults=tells_faults))
+    (slot.private / COMMANDS).write_text("continue\n")
+    return [*without_network(), EMULATOR, "-q", "-f", CONFIGURATION, "-rc", COMMANDS]
+
+
 def run(guest: qemu.Guest, processor: str, plan: Plan) -> int | None:
     """Run the guest to its last words: their code, or None if it ended or hung without them."""
     slot, words = plan.slot, LastWords()
-    loader.make_disc(guest, slot.directory, slot.directory / DISK, slot.log("disk"))
     with ExitStack() as stack:
         files = {name: stack.enter_context(slot.log(name).open("wb", buffering=0)) for name in LOGS}
         console = _Line(stack, [files["console"].write, words.feed])
         log = _Line(stack, [files["kernel"].write, words.feed, plan.watch_log])
-        text = configuration(guest, processor, console.path(), log.path())
-        (slot.directory / CONFIGURATION).write_text(text)
-        (slot.directory / COMMANDS).write_text("continue\n")
         child = process.start(
-            [*without_network(), EMULATOR, "-q", "-f", CONFIGURATION, "-rc", COMMANDS],
+            command(replace(guest, console=console.destination(), log=log.destination()), processor, slot),
             pass_fds=[line.theirs.fileno() for line in (console, log)],
             stdout=files["emulator"].fileno(),
             stderr=subprocess.STDOUT,
-            cwd=slot.directory,
+            cwd=slot.private,
         )
         try:
             for line in (console, log):

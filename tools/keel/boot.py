@@ -54,6 +54,8 @@ class Choices:
     root: str | None = None
     icount: bool = False
     accelerator: str = "auto"
+    # Bochs emulates, which has none of QEMU's devices.
+    bochs: bool = False
     memory_mb: int = machine.DEFAULT_MEMORY_MB
     timeout_s: float | None = None
     append: str = ""
@@ -102,22 +104,24 @@ class Choices:
     detached: bool = False
 
     @property
-    def on_disk(self) -> bool:
-        """Whether the default root is on a disk.
+    def has_devices(self) -> bool:
+        """Whether the guest has QEMU's devices: they run in the host's time, so there are none on the deterministic clock."""
+        return not self.icount and not self.bochs
 
-        Disks run in the host's time, so there is none on the deterministic clock. Another kernel may have no driver for it.
-        """
-        return not self.icount and self.kernel is None and not self.alone
+    @property
+    def on_disk(self) -> bool:
+        """Whether the default root is on a disk. Another kernel may have no driver for it."""
+        return self.has_devices and self.kernel is None and not self.alone
 
     @property
     def has_port(self) -> bool:
-        """Whether the command has a port of virtio's: not on the deterministic clock, nor where the driver may be missing."""
-        return self.command is not None and not self.icount and self.kernel is None and self.application is None
+        """Whether the command has a port of virtio's: not where the driver may be missing."""
+        return self.command is not None and self.has_devices and self.kernel is None and self.application is None
 
     @property
     def network_card(self) -> str | None:
-        """The guest's network card. A network runs in the host's time, too."""
-        usual = "none" if self.icount else "virtio"
+        """The guest's network card."""
+        usual = "virtio" if self.has_devices else "none"
         card = self.card or usual
         return None if card == "none" else card
 
@@ -228,7 +232,7 @@ def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, a
         icount=choices.icount,
         disks=storage.disks,
         card=choices.network_card,
-        random_numbers=not choices.icount,
+        random_numbers=choices.has_devices,
         port=qemu.NOWHERE if choices.has_port else None,
         shares=choices.shares,
         gdb_socket=slot.gdb_socket,
@@ -310,6 +314,8 @@ def check(choices: Choices) -> None:
         adding = "--packages" if choices.packages else "--layer"
         raise KeelError(f"{adding} adds to the default root, and --root gives another", "leave one of them out")
     layers.wanted(choices.packages, choices.layer)
+    if choices.bochs:
+        _check_bochs(choices)
     if choices.persist and choices.icount and choices.root is None:
         raise KeelError(
             "--persist needs a root on a disk, and with --icount it is in memory", "leave one of them out, or give --root"
@@ -326,6 +332,30 @@ def _check_network(choices: Choices) -> None:
     if wanted and choices.network_card is None:
         reason = "--nic none" if choices.card else "--icount, whose clock a network does not follow,"
         raise KeelError(f"{wanted} needs a network, and {reason} leaves it out", "leave one of them out")
+
+
+def _check_bochs(choices: Choices) -> None:
+    """Refuse what Bochs has not."""
+    unknown = {
+        "--native": choices.native,
+        "--icount": choices.icount,
+        "--accel kvm": choices.accelerator == "kvm",
+        "--drive": bool(choices.drives),
+        "--persist": choices.persist,
+        "--nic": choices.network_card is not None,
+        "--forward": bool(choices.forwards),
+        "--ssh": choices.ssh,
+        "--share": bool(choices.shares),
+        "--init systemd": choices.init != "keel",
+        "--uefi": choices.uefi,
+        "--iommu": choices.iommu,
+        "--graphic": choices.graphic,
+        "--gdb": choices.gdb,
+        "--from": choices.release is not None,
+        "--qemu-arg": bool(choices.emulator_arguments),
+    }
+    if wrong := [option for option, is_given in unknown.items() if is_given]:
+        raise KeelError(f"--emulator bochs has no {wrong[0]}", "it boots Keel from a disc, and has a serial line: leave that out")
 
 
 def check_disc(template: Path, parameters: str) -> None:

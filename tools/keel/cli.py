@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from . import configuration, detached, imageformat, machine, manual, placement, process, share, slot, timing, uklapps
+from . import bochs, configuration, detached, imageformat, machine, manual, placement, process, share, slot, timing, uklapps
 from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
@@ -40,6 +40,7 @@ from .ukloptions import OPTIONS
 
 # `./keel stop` sends the last one. A guest whose init listens is then asked to power off.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+EMULATORS = ("qemu", bochs.EMULATOR)
 Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 EXAMPLES_OF_USE = """examples:
@@ -212,6 +213,12 @@ def _add_run(verbs: Verbs) -> None:
     )
     _add_place(verb)
     _add_machine(verb)
+    verb.add_argument(
+        "--emulator",
+        choices=EMULATORS,
+        default=EMULATORS[0],
+        help="%(default)s, or bochs, slower by far, where segments have limits; it has no disks, network or shares",
+    )
     verb.add_argument(
         "--boot-conf",
         metavar="FILE",
@@ -544,6 +551,7 @@ def _choices(options: argparse.Namespace) -> Choices:
     return replace(
         _on_machine(options),
         native=options.native,
+        bochs=options.emulator == bochs.EMULATOR,
         placement=placement.parse(options.place),
         kernel=options.kernel,
         root=options.root,

@@ -146,6 +146,20 @@ def read_headers(file: BinaryIO, output_for: Callable[[Entry], BinaryIO | None] 
         yield entry
 
 
+def chosen(file: BinaryIO, name_of: Callable[[str], str]) -> Iterator[Entry]:
+    """The entries of one archive, under the names that they are to have there; without those that get an empty one."""
+    data = Kept()
+
+    def output_for(_: Entry) -> BinaryIO:
+        nonlocal data
+        data = Kept()
+        return data
+
+    for entry in read_headers(file, output_for):
+        if name := name_of(entry.name):
+            yield replace(entry, name=name, data=data.value, size=None)
+
+
 def _parse(header: bytes) -> tuple[Entry, int]:
     try:
         fields = [int(header[6 + i * FIELD_BYTES : 6 + (i + 1) * FIELD_BYTES], 16) for i in range(FIELDS)]

@@ -10,14 +10,16 @@ import socket
 import subprocess
 import termios
 import time
+import tty
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
-from . import attached, process, qemu, share
+from . import attached, bochs, machine, process, qemu, share
 from .channel import PORT, SERIAL, STATUS_WHOLE, UNANSWERED, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
@@ -75,6 +77,8 @@ class Plan:
     on_up: Callable[[], None] | None = None
     # Where a terminal can be attached to a guest without a command, which has no use for our own then.
     console: Path | None = None
+    # The processor of Bochs, where that is the emulator.
+    bochs: str | None = None
 
 
 @dataclass
@@ -94,45 +98,65 @@ class Outcome:
     begun: bool = False
 
 
-class _Line:
-    """One serial line: our end of a socket pair, with bytes that wait to be written."""
+# One end of a serial line that goes both ways.
+LineEnd: TypeAlias = socket.socket | FileIO
 
-    def __init__(self, stack: ExitStack) -> None:
-        ours, theirs = socket.socketpair()
-        self.ours = stack.enter_context(ours)
-        self.theirs = stack.enter_context(theirs)
-        self.ours.setblocking(False)
+
+class _Line:
+    """One serial line with bytes that wait to be written: our end of a socket pair, or of a terminal, which Bochs needs."""
+
+    def __init__(self, stack: ExitStack, *, of_bochs: bool) -> None:
+        self.ours: LineEnd
+        self.theirs: LineEnd
+        if of_bochs:
+            self.ours, self.theirs = _terminal()
+        else:
+            self.ours, self.theirs = socket.socketpair()
+        for end in (self.ours, self.theirs):
+            stack.callback(end.close)
+        self.of_bochs = of_bochs
+        os.set_blocking(self.ours.fileno(), False)
         self.waiting = bytearray()
 
     @property
     def backend(self) -> str:
-        """The emulator's end, in QEMU's syntax."""
-        return f"socket,fd={self.theirs.fileno()}"
+        """The emulator's end, in its syntax."""
+        fd = self.theirs.fileno()
+        return bochs.TERMINAL.format(os.ttyname(fd)) if self.of_bochs else f"socket,fd={fd}"
 
     def read(self) -> bytes:
         try:
-            return self.ours.recv(READ_BYTES)
-        except BlockingIOError:
-            return b""
-        except ConnectionError:
+            return os.read(self.ours.fileno(), READ_BYTES)
+        except OSError:  # there is nothing, or nobody at the other end
             return b""
 
     def has_input(self) -> bool:
         """Whether bytes, and not just the end, can be read at once."""
-        try:
-            return bool(self.ours.recv(1, socket.MSG_PEEK))
-        except (BlockingIOError, ConnectionError):
-            return False
+        return _waits_at(self.ours)
 
     def write(self) -> None:
         """Write what waits, as far as the emulator takes it."""
         if not self.waiting:
             return
         try:
-            sent = self.ours.send(self.waiting)
-        except (BlockingIOError, ConnectionError):
+            sent = os.write(self.ours.fileno(), self.waiting)
+        except OSError:
             return
         del self.waiting[:sent]
+
+
+def _terminal() -> tuple[FileIO, FileIO]:
+    """A terminal that changes no byte: our end, and the emulator's."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    return os.fdopen(ours, "r+b", buffering=0), os.fdopen(theirs, "r+b", buffering=0)
+
+
+def _waits_at(end: LineEnd) -> bool:
+    """Whether bytes can be read there."""
+    count = array.array("i", [0])
+    fcntl.ioctl(end, termios.FIONREAD, count)
+    return count[0] > 0
 
 
 class _Output:
@@ -142,26 +166,26 @@ class _Output:
     waits for its line, and on the deterministic clock that is time of the guest's.
     """
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, *, of_bochs: bool) -> None:
         ours, theirs = os.pipe()
         self.ours = stack.enter_context(os.fdopen(ours, "rb", buffering=0))
         self.theirs = stack.enter_context(os.fdopen(theirs, "wb", buffering=0))
         os.set_blocking(ours, False)
+        self.of_bochs = of_bochs
         self.waiting = bytearray()
 
     @property
     def backend(self) -> str:
-        """The emulator's end, in QEMU's syntax."""
-        return f"file,path=/dev/fd/{self.theirs.fileno()}"
+        """The emulator's end, in its syntax."""
+        file = f"/dev/fd/{self.theirs.fileno()}"
+        return bochs.FILE.format(file) if self.of_bochs else f"file,path={file}"
 
     def read(self) -> bytes:
         return self.ours.read(READ_BYTES) or b""
 
     def has_input(self) -> bool:
         """Whether bytes, and not just the end, can be read at once."""
-        count = array.array("i", [0])
-        fcntl.ioctl(self.ours, termios.FIONREAD, count)
-        return count[0] > 0
+        return _waits_at(self.ours)
 
     def write(self) -> None:
         """Nothing waits."""
@@ -170,8 +194,8 @@ class _Output:
 class _FramedLine(_Line):
     """A line with the framed channel on it."""
 
-    def __init__(self, stack: ExitStack, capacity: Capacity, *, firmware_speaks: bool) -> None:
-        super().__init__(stack)
+    def __init__(self, stack: ExitStack, capacity: Capacity, *, firmware_speaks: bool, of_bochs: bool) -> None:
+        super().__init__(stack, of_bochs=of_bochs)
         self.channel = Channel(capacity, firmware_speaks=firmware_speaks)
 
     def write(self) -> None:
@@ -194,10 +218,13 @@ class _Run:
             kernel_log=plan.slot.log("kernel"),
             emulator_log=plan.slot.log("emulator"),
         )
-        self.console, self.log = _Line(stack), _Output(stack)
-        self.debugger = _Line(stack) if plan.debugger else None
-        self.exec = _FramedLine(stack, SERIAL, firmware_speaks=plan.firmware_speaks)
-        self.port = _FramedLine(stack, PORT, firmware_speaks=plan.firmware_speaks) if has_port else None
+        of_bochs, firmware_speaks = plan.bochs is not None, plan.firmware_speaks
+        self.console, self.log = _Line(stack, of_bochs=of_bochs), _Output(stack, of_bochs=of_bochs)
+        self.debugger = _Line(stack, of_bochs=of_bochs) if plan.debugger else None
+        self.exec = _FramedLine(stack, SERIAL, firmware_speaks=firmware_speaks, of_bochs=of_bochs)
+        self.port = _FramedLine(stack, PORT, firmware_speaks=firmware_speaks, of_bochs=of_bochs) if has_port else None
+        # How the machine ends is told in words where the emulator does not end by itself.
+        self.words = bochs.LastWords()
         # That on which an init has said that it is there: where Linux has no devices, there is no port in it.
         self.channel = self.exec.channel
         self.console_file = _log_file(self.outcome.console_log, stack)
@@ -235,6 +262,7 @@ class _Run:
         self.outcome.begun |= bool(data) and not self.plan.firmware_speaks
         self.console_file.write(data)
         self.watcher.feed(data)
+        self.words.feed(data)
         if self.interactive:
             self._show(data)
             # Where the end of our input came while a command ran, it was the command's: the shell hears of it at its next prompt.
@@ -271,6 +299,7 @@ class _Run:
         self.log_tail = log[1 - len(STARTED_AGAIN) :]
         self.listens &= STARTED_AGAIN not in log
         self.kernel_file.write(data)
+        self.words.feed(data)
         if self.verbose:
             _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
         if self.plan.watch_log and self.plan.watch_log(data):
@@ -334,6 +363,12 @@ class _Run:
             *([(self.debugger, self.on_debugger)] if self.debugger else []),
             *([(self.port, partial(self.on_frames, self.port))] if self.port else []),
         ]
+
+    def status_of(self, child: subprocess.Popen[bytes]) -> int | None:
+        """QEMU's status at its end, or what it would be in place of Bochs; None as long as the guest runs."""
+        if self.plan.bochs and self.words.code is not None:
+            return machine.emulator_status(self.words.code)
+        return child.poll()
 
     def read_rest(self) -> None:
         """Take what the emulator wrote just before its end."""
@@ -479,13 +514,19 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
             debugger=state.debugger.backend if state.debugger else None,
             port=state.port.backend if state.port else None,
         )
+        argv = (
+            bochs.command(described, plan.bochs, plan.slot, tells_faults=True)
+            if plan.bochs
+            else share.confined(qemu.arguments(described), described.shares)
+        )
         if state.keyed:
             stack.enter_context(RawTerminal())
         child = process.start(
-            share.confined(qemu.arguments(described), described.shares),
+            argv,
             pass_fds=[line.theirs.fileno() for line in lines],
             stdout=state.emulator_file.fileno(),
             stderr=subprocess.STDOUT,
+            cwd=plan.slot.private if plan.bochs else None,
         )
         try:
             for line in lines:
@@ -519,7 +560,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                     return
                 _choose_events(selector, state, ended)
                 _serve(selector, state, min(deadline, state.looks_again, float("inf") if state.outcome.begun else begins))
-                state.outcome.emulator_status = child.poll()
+                state.outcome.emulator_status = state.status_of(child)
                 if state.outcome.command_status is not None and not state.debugger:
                     deadline = min(deadline, time.monotonic() + state.plan.power_off_s)
         if state.outcome.emulator_status is not None:  # else a guest that runs on could keep us here

@@ -63,7 +63,7 @@ UEFI_LOADER = (*LOADER, Need("grub-efi-amd64-bin", ("/usr/lib/grub/x86_64-efi",)
 UEFI = (Need("ovmf", (str(machine.UEFI_FILES[0]),), "is QEMU's UEFI"),)
 WINDOW = (Need("qemu-system-gui", ("/usr/lib/x86_64-linux-gnu/qemu/ui-gtk.so",), "shows the guest's screen"),)
 BOCHS = (
-    Need("bochs", ("bochs",), "runs the suite of the µ-kernel"),
+    Need("bochs", ("bochs",), "runs guests where segments have limits"),
     Need("bochsbios", ("/usr/share/bochs/BIOS-bochs-latest",), "is Bochs's firmware"),
     Need("vgabios", ("/usr/share/vgabios/vgabios.bin",), "is the firmware of its graphics card"),
     *LOADER,

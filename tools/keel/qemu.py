@@ -86,7 +86,7 @@ class Guest:
     # QEMU's names of a board and of a processor.
     model: str = machine.USUAL_MODEL
     cpu: str = machine.CPU
-    # The destinations of the serial lines, in QEMU's syntax; only the debug build has the last one.
+    # The destinations of the serial lines, in the emulator's syntax; only the debug build has the last one.
     console: str = NOWHERE
     exec: str = NOWHERE
     log: str = NOWHERE

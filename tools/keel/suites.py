@@ -351,11 +351,14 @@ UKL_TESTS = "tests/ukl"
 UKL_SETS = f"{UKL_TESTS}/test_sets.py"
 # Those of gdb with source lines, for which Linux is built once more.
 GDB_TESTS = "tests/gdb"
+# Those on Bochs, which is slow.
+BOCHS_TESTS = "tests/bochs"
 
 
 def system(settings: Settings) -> Count:
     """The tests that boot Linux, natively and on Keel."""
-    others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS, GDB_TESTS)
+    packages.require(settings, packages.BOCHS)
+    others = (DEBIAN_TESTS, ENDURANCE_TESTS, UKL_TESTS, GDB_TESTS, BOCHS_TESTS)
     return _booting(settings, "linux", BOTH_SYSTEMS, ("tests", *(f"--ignore={tests}" for tests in others)))
 
 
@@ -393,6 +396,12 @@ def gdb(settings: Settings) -> Count:
     packages.require(settings, packages.DEBUGGER)
     more: list[Build] = [partial(linux.build_for_gdb, target=target) for target in (linux.NATIVE, linux.SERVER)]
     return _booting(settings, "linux-gdb", (*BOTH_SYSTEMS, *more), (GDB_TESTS,))
+
+
+def on_bochs(settings: Settings) -> Count:
+    """Linux's 32-bit programs where segments have limits."""
+    packages.require(settings, packages.BOCHS)
+    return _booting(settings, "linux-bochs", BOTH_SYSTEMS, (BOCHS_TESTS,))
 
 
 def ukl(settings: Settings) -> Count:
@@ -530,6 +539,7 @@ REST: dict[str, Suite] = {
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
     "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "half an hour"),
     "linux-applications": Suite(applications, "whole applications of Debian's in Linux's own task", "a quarter of an hour"),
+    "linux-bochs": Suite(on_bochs, "32-bit programs where segments have limits", "5 min"),
     "linux-debian": Suite(debian_suites, "Debian's own suites, natively and on Keel", LONG),
     "linux-endurance": Suite(endurance, "very many processes, threads and kills, little memory, stress-ng", LONG),
     "linux-gdb": Suite(gdb, "source lines and Linux's scripts in gdb", "half an hour"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .. import (
     accel,
+    bochs,
     boot,
     detached,
     disks,
@@ -63,10 +64,13 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, needs_of(settings, choices))
-    packages.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
+    if choices.bochs and isinstance(given, qemu.Disk):
+        raise KeelError(f"--emulator bochs has no disk, and {choices.root} is one", "give a directory or a .cpio(.gz/.xz/.zst)")
+    if not choices.bochs:
+        packages.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
     root = given or (None if choices.alone else _default_root(settings, choices))
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
-    accelerator = accel.choose(settings, choices.accelerator, choices.icount)
+    accelerator = bochs.EMULATOR if choices.bochs else accel.choose(settings, choices.accelerator, choices.icount)
     with disks.held(attached), slot.taken(settings, _kind(choices), choices.name) as mine:
         mine.note_run(_kind(choices), choices.command)
         if choices.gdb and mine.gdb_socket is None:
@@ -93,6 +97,7 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
             power_off_s=guest.LONG_GRACE_S if choices.persist or choices.init != "keel" else guest.POWER_OFF_GRACE_S,
             debugger=dialogue,
             firmware_speaks=choices.uefi,
+            bochs=machine.BOCHS_PROCESSOR if choices.bochs else None,
         )
         if choices.detached:
             plan.console = mine.console if choices.command is None else None
@@ -127,7 +132,7 @@ def _models(choices: boot.Choices, disks_given: tuple[qemu.Disk, ...]) -> list[s
         Path(),
         disks=attached,
         card=choices.network_card,
-        random_numbers=not choices.icount,
+        random_numbers=choices.has_devices,
         port=qemu.NOWHERE if choices.has_port else None,
         shares=choices.shares,
         has_iommu=choices.iommu,
@@ -144,7 +149,7 @@ def _kind(choices: boot.Choices) -> str:
 
 def needs_of(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
     """All that the run will need, so that the user is asked once, at the beginning."""
-    needs = [*packages.EMULATOR]
+    needs = [*(packages.BOCHS if choices.bochs else packages.EMULATOR)]
     if not settings.release:
         needs += _needs_to_build(settings, choices)
     if choices.shares:

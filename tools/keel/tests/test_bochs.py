@@ -4,6 +4,7 @@
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,15 @@ GUEST = qemu.Guest(
 
 
 def test_the_configuration_says_what_the_guest_is() -> None:
-    lines = bochs.configuration(GUEST, "atom_n270", "/dev/fd/5", "/dev/fd/6").splitlines()
+    described = replace(GUEST, console=bochs.TERMINAL.format("/dev/pts/5"), log=bochs.FILE.format("/dev/fd/6"))
+    lines = bochs.configuration(described, "atom_n270").splitlines()
     assert "megs: 512" in lines
     assert any(line.startswith("cpu: model=atom_n270, count=2,") for line in lines)
-    assert "com1: enabled=1, mode=file, dev=/dev/fd/5" in lines
+    assert "com1: enabled=1, mode=term, dev=/dev/pts/5" in lines
     assert "com3: enabled=1, mode=file, dev=/dev/fd/6" in lines
+    assert not any(line.startswith("com2:") for line in lines)
+    assert "error: action=ignore" in lines
+    assert "error: action=report" in bochs.configuration(described, "atom_n270", tells_faults=True).splitlines()
 
 
 @pytest.mark.parametrize(

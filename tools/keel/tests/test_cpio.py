@@ -25,6 +25,13 @@ def test_written_entries_are_read_back() -> None:
     ]
 
 
+def test_chosen_entries_get_names_and_keep_the_rest() -> None:
+    whole = archive(cpio.Entry("other", cpio.REGULAR, data=b"x" * 9), FILE)
+    [entry] = cpio.chosen(io.BytesIO(whole), lambda name: name.removeprefix("etc/") if name.startswith("etc/") else "")
+    assert (entry.name, entry.mode, entry.uid, entry.data) == ("name", FILE.mode, FILE.uid, FILE.data)
+    assert [read.size for read in cpio.read_headers(io.BytesIO(archive(entry)))] == [len(FILE.data)]
+
+
 def test_every_part_is_aligned() -> None:
     for length in range(8):
         entry = cpio.Entry("n" * (length + 1), cpio.REGULAR, data=b"x" * length)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import attached, boot, guest, machine, qemu, slot
+from keel import attached, bochs, boot, guest, loader, machine, qemu, slot
 from keel.channel import CREDIT, HEADER, PORT, SERIAL, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
@@ -62,6 +62,19 @@ def run(settings: Settings, emulator: Emulator) -> Run:
             return guest.run(settings, described, replace(Plan(mine, command.encode()), **changes))
 
     return run
+
+
+# The same of Bochs, in whose directory its configuration is; it never ends by itself.
+BOCHS = """#!{python}
+import re, sys, time
+ports = dict(re.findall("com([123]): .* dev=(.*)", open("bochsrc").read()))
+console, channel, log = (open(ports[number], "r+b" if number < "3" else "wb", buffering=0) for number in "123")
+channel.write({ready!r})
+assert channel.read(len({command!r})) == {command!r}
+console.write(b"a line\\n"); channel.write({output!r} + {status!r})
+log.write(b"root: the machine is powered off (co"); time.sleep(0.3); log.write(b"de 0x10)\\r\\n")
+time.sleep(600)
+"""
 
 
 READY = f"lines['exec'].sendall({encode(Kind.READY, b'')!r})\n"
@@ -191,6 +204,26 @@ def test_a_guest_that_has_begun_is_not_run_again(first: str, emulator: Emulator,
 def test_only_our_own_choice_of_kvm_is_changed(choices: boot.Choices, emulator: Emulator, start: Start) -> None:
     emulator("sys.exit(1)")
     assert start(choices, 60.0) == (1, [])
+
+
+def test_bochs_runs_a_guest_to_its_last_words(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Its lines are terminals that change no byte, and how the guest ended is told as QEMU's status would."""
+    output = bytes(range(256))
+    said = {"ready": encode(Kind.READY, b""), "output": encode(Kind.STDOUT, output), "status": encode(Kind.STATUS, b"\3\1")}
+    program = tmp_path / bochs.EMULATOR
+    program.write_text(BOCHS.format(python=sys.executable, command=encode(Kind.COMMAND, b"a\nb"), **said))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(loader, "make_disc", lambda *_: None)
+    with slot.taken(settings, "keel") as mine:
+        plan = Plan(mine, b"a\nb", timeout_s=60.0, bochs="any")
+        ended = guest.run(settings, qemu.Guest(kernel=Path("k")), plan)
+    assert ended.emulator_status == machine.emulator_status(machine.EXIT_POWER_OFF), ended.emulator_log.read_text()
+    assert conclude(EXEC, ended) == 3
+    assert capfdbinary.readouterr().out == output
+    assert ended.console_log.read_bytes() == b"a line\n"
 
 
 Shell = Callable[..., Outcome]

@@ -115,6 +115,11 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(timeout_s=0),
         boot.Choices(command="  "),
         boot.Choices(icount=True, accelerator="kvm"),
+        boot.Choices(bochs=True, native=True),
+        boot.Choices(bochs=True, icount=True),
+        boot.Choices(bochs=True, card="e1000"),
+        boot.Choices(bochs=True, drives=("disk.img",)),
+        boot.Choices(bochs=True, emulator_arguments=("-S",)),
         boot.Choices(timeout_s=float("nan")),
         boot.Choices(append="a\nb"),
         boot.Choices(append="x" * 2048),
@@ -150,6 +155,7 @@ def test_both_systems_get_the_same_parameters_but_for_the_machines_own() -> None
 
 def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() -> None:
     counted = boot.Choices(command="x", icount=True)
+    assert boot.Choices(command="x", bochs=True).network_card is None
     assert (counted.on_disk, counted.network_card) == (False, None)
     assert "ip=" not in boot.linux_parameters(counted, "")
     assert boot.Choices(icount=True, card="e1000").network_card == "e1000"
@@ -162,10 +168,11 @@ def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() 
         (boot.Choices(command="x", native=True), True),
         (boot.Choices(), False),
         (boot.Choices(command="x", icount=True), False),
+        (boot.Choices(command="x", bochs=True), False),
         (boot.Choices(command="x", native=True, kernel=boot.DEBIAN_KERNEL), False),
         (boot.Choices(command="x", native=True, application=Path("/b/hello")), False),
     ],
-    ids=["keel", "native", "shell", "icount", "kernel", "application"],
+    ids=["keel", "native", "shell", "icount", "bochs", "kernel", "application"],
 )
 def test_a_command_has_a_port_where_the_driver_is_sure_and_is_told_so(choices: boot.Choices, has_port: bool) -> None:
     word = f"keel.port={machine.PORT_NAME}"

@@ -128,6 +128,7 @@ def test_every_machine_can_be_tested_alone() -> None:
         *long,
         *more,
         "linux-applications",
+        "linux-bochs",
         "linux-debian",
         "linux-endurance",
         "linux-colocated",
