@@ -2,23 +2,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Draws the ping-pong of bench/small.py as figure 4 of its paper: cycles of a round trip, a panel for each working set.
 
-  bench/plot_small.py small.json     writes small-spaces.svg and small-spaces.png beside it
+  bench/plot_small.py small.json     writes small-spaces.svg and small-spaces.png beside it, and for figure 7 small-web.svg and
+                                     small-web.png if requests to a web server were measured
 
 `./keel bench small --plot small.json` runs it with Debian's Python, whose matplotlib it needs.
 """
 
 import json
+import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 import plot
 import run
 import small_pingpong
+import small_servers
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from small_pingpong import LARGE, SMALL, TAGGED, UNTAGGED, Trip
 
-NAME = "small-spaces"
+NAME, WEB_NAME = "small-spaces", "small-web"
 # The paper's.
 MACHINE = "pentium4-1400"
 PANELS = {"nops": "trace cache: NOPs", "code": "ITLB: pages with a jump", "data": "DTLB: pages with a read"}
@@ -29,6 +33,7 @@ CURVES = {
     (SMALL, UNTAGGED): ("small spaces", "--"),
 }
 WIDTH_INCHES, HEIGHT_INCHES = 10.0, 3.6
+WEB_WIDTH_INCHES = 5.0
 
 
 def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
@@ -40,9 +45,24 @@ def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
     axes.grid(visible=True, linewidth=0.3)
 
 
+def draw_requests(axes: Axes, kept: dict[str, Any]) -> None:
+    """The curves of requests, by the FastCGI server's pages."""
+    for system, samples in kept.items():
+        rows = [name for name in samples if name.startswith(small_servers.REQUEST)]
+        pages = [int(name.removeprefix(small_servers.REQUEST)) for name in rows]
+        cycles = [statistics.median(samples[name]["modelled"][MACHINE][UNTAGGED]) for name in rows]
+        axes.plot(pages, cycles, marker=".", label=system)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, linewidth=0.3)
+    axes.set_xlabel("pages that the FastCGI server reads", fontsize="small")
+    axes.set_ylabel(f"cycles of a request, model {MACHINE}", fontsize="small")
+    axes.legend(fontsize="small")
+
+
 def draw_file(path: Path) -> None:
-    """All panels of a file of results, beside it."""
-    found = small_pingpong.from_kept(json.loads(path.read_text()).get(small_pingpong.NAME, {}))
+    """All panels of a file of results, and its requests if it has any, beside it."""
+    kept = json.loads(path.read_text())
+    found = small_pingpong.from_kept(kept.get(small_pingpong.NAME, {}))
     if not set(PANELS) <= set(found):
         raise run.BenchError(f"{path} has no {small_pingpong.NAME}")
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
@@ -52,6 +72,10 @@ def draw_file(path: Path) -> None:
     panels[0].set_ylabel(f"cycles of a round trip, model {MACHINE}", fontsize="small")
     panels[0].legend(fontsize="small")
     plot.save(figure, [path.parent / f"{NAME}.{suffix}" for suffix in plot.FORMATS])
+    if requests := kept.get(small_servers.FASTCGI):
+        figure, axes = pyplot.subplots(figsize=(WEB_WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
+        draw_requests(axes, requests)
+        plot.save(figure, [path.parent / f"{WEB_NAME}.{suffix}" for suffix in plot.FORMATS])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 import run
 import small_pingpong
 import small_programs
+import small_servers
 
 sys.path.insert(0, str(run.REPOSITORY / "tools"))
 
@@ -36,6 +37,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     small_programs.PIPES: ("figure 6: round trips between two of Linux's processes", small_programs.measure_pipes),
     small_programs.WORDS: ("section 4.4: cat and wc", small_programs.measure_pipelines),
     small_programs.GCC: ("section 4.9: gcc", small_programs.measure_compiler),
+    small_servers.FASTCGI: ("figure 7: requests to a web server with FastCGI", small_servers.measure_web),
+    small_servers.DATABASE: ("section 4.7: queries to a database", small_servers.measure_database),
 }
 
 

@@ -82,9 +82,16 @@ def small_programs(pingpong: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(small_programs: ModuleType) -> ModuleType:
-    """bench/small.py, which uses the others."""
+def small_servers(small_programs: ModuleType) -> ModuleType:
+    """bench/small_servers.py, which uses the others."""
     assert small_programs.__name__ == "small_programs"
+    return load("small_servers")
+
+
+@pytest.fixture(scope="module")
+def small(small_servers: ModuleType) -> ModuleType:
+    """bench/small.py, which uses the others."""
+    assert small_servers.__name__ == "small_servers"
     return load("small")
 
 
@@ -519,20 +526,62 @@ def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs
     for work in (small_programs.PIPELINES | small_programs.COMPILATIONS).values():
         assert work.most_mb < work.window_mb in {256, 512, 1024}
     (tmp_path / run.PROGRAM).touch()
-    with tarfile.open(fileobj=io.BytesIO(small_programs.archive(tmp_path))) as packed:
+    files = small_programs.files_of_workloads(tmp_path)
+    with tarfile.open(fileobj=io.BytesIO(small_programs.archive(files))) as packed:
         assert packed.getnames() == [small_programs.COMMANDER, *run.GCC_SOURCES]
 
 
+def test_a_request_counts_without_the_clients_part(
+    run: ModuleType, small_programs: ModuleType, small_servers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is the row that is replied to at once. Each system gets the program and a configuration, and is asked no query."""
+    replied = small_samples(run, small_programs, "reply", native=(5, 5), large=(10, 8), small=(10, 10), resident=(10, 10))
+    asked = small_samples(run, small_programs, "fastcgi-16", native=(10, 10), large=(70, 48), small=(30, 30), resident=(32, 32))
+    limits = []
+
+    def in_guest(system: str, output: Path, steps: list[str], files: bytes, packages: list[str], machines: list[str]) -> Any:
+        with tarfile.open(fileobj=io.BytesIO(files)) as packed:
+            assert packed.getnames() == ["servers", "lighttpd.conf"]
+        assert "lighttpd" in packages and machines == ["pentium4-1400"]
+        assert "ulimit -v" in steps[-1] and "select" not in steps[-1]
+        limits.append("small_window_mb" in " ".join(steps))
+        return {**replied[system], **asked[system]}
+
+    monkeypatch.setattr(small_servers, "in_guest", in_guest)
+    monkeypatch.setattr(run, "listed", lambda program: ["reply", "fastcgi-16", "select-row"])
+    tables = dict(small_servers.measure_web(tmp_path)[0])
+    assert limits == [system == "small" for system in small_programs.SYSTEMS]
+    rest = tables["The same without what a reply takes"]
+    assert rest[1] == ["16", "5", "60", "20", "22", "3.00", "1.10", "1.05 to 1.06", *["5", "60", "20", "22"] * 2]
+
+
+def test_the_web_servers_configuration_is_the_programs(run: ModuleType, small_servers: ModuleType, tmp_path: Path) -> None:
+    """The client finds its port, and it the socket of FastCGI. The program has rows of each kind."""
+    run.build_programs(tmp_path, small_servers.PROGRAM)
+    rows = run.listed(tmp_path / small_servers.PROGRAM)
+    assert small_servers.REPLY in rows
+    assert all(any(row.startswith(kind) for row in rows) for kind in (small_servers.REQUEST, small_servers.QUERY))
+    configuration = (run.SOURCES / small_servers.CONFIGURATION).read_text()
+    web, fastcgi = ((run.SOURCES / name).read_text() for name in ("web.c", "fastcgi.c"))
+    port, socket = re.search(r"#define PORT (\d+)", web), re.search(r'#define SOCKET (".*")', fastcgi)
+    assert port and f"server.port = {port[1]}\n" in configuration
+    assert socket and f'"socket" => {socket[1]},' in configuration
+
+
 def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:
-    """As SVG and PNG, a panel for each working set. Results without the ping-pong are refused."""
+    """As SVG and PNG, a panel for each working set, and requests to a web server. Results without the ping-pong are refused."""
     kept = tmp_path / "small.json"
 
     def draw() -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(REPOSITORY / "keel"), "bench", "small", "--plot", str(kept)]
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
-    kept.write_text(json.dumps({pingpong.NAME: pingpong.as_kept(pingpong.trips(*round_trips(pingpong)))}))
+    trips = pingpong.as_kept(pingpong.trips(*round_trips(pingpong)))
+    sample = {"modelled": {"pentium4-1400": {"untagged": [20, 30]}}}
+    requests = {system: {"reply": sample, "fastcgi-16": sample, "fastcgi-32": sample} for system in ("large", "small")}
+    kept.write_text(json.dumps({pingpong.NAME: trips, "fastcgi": requests}))
     assert draw().returncode == 0
+    assert ">pages that the FastCGI server reads<" in (tmp_path / "small-web.svg").read_text()
     drawn = (tmp_path / "small-spaces.svg").read_text()
     assert all(f">{name}<" in drawn for name in ("large spaces", "small spaces", "trace cache: NOPs"))
     assert (tmp_path / "small-spaces.png").stat().st_size
