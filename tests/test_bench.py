@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The arithmetic and the tables of the programs in bench/. Their measurements need guests and are not tested here."""
 
+import contextlib
 import importlib.util
 import io
 import itertools
 import json
 import re
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -563,9 +567,45 @@ def test_the_web_servers_configuration_is_the_programs(run: ModuleType, small_se
     assert all(any(row.startswith(kind) for row in rows) for kind in (small_servers.REQUEST, small_servers.QUERY))
     configuration = (run.SOURCES / small_servers.CONFIGURATION).read_text()
     web, fastcgi = ((run.SOURCES / name).read_text() for name in ("web.c", "fastcgi.c"))
-    port, socket = re.search(r"#define PORT (\d+)", web), re.search(r'#define SOCKET (".*")', fastcgi)
+    port, place = re.search(r"#define PORT (\d+)", web), re.search(r'#define SOCKET "(.*)"', fastcgi)
     assert port and f"server.port = {port[1]}\n" in configuration
-    assert socket and f'"socket" => {socket[1]},' in configuration
+    assert place and f'"socket" => "/tmp/{place[1]}",' in configuration
+
+
+def record(kind: int, content: bytes, padding: int = 0, request: int = 1) -> bytes:
+    """One of FastCGI."""
+    return struct.pack(">BBHHBB", 1, kind, request, len(content), padding, 0) + content + bytes(padding)
+
+
+def test_the_fastcgi_server_answers_whole_requests_only(run: ModuleType, tmp_path: Path) -> None:
+    """However they arrive, and whatever others send. It keeps running."""
+    main = '#include "bench.h"\n#include "fastcgi.h"\nvoid start_child(void (*work)(void)) { work(); }\n'
+    (tmp_path / "main.c").write_text(main + "int main(void) { start_fastcgi(16); return 1; }\n")
+    build = ["gcc", "-m32", "-static", "-D_GNU_SOURCE", f"-I{run.SOURCES}", "-o", "server", "main.c", run.SOURCES / "fastcgi.c"]
+    subprocess.run(build, check=True, cwd=tmp_path)
+    output = b"Content-Type: text/plain\r\n\r\nHello world\n"
+    start, parameters = record(1, bytes([0, 1, 0, 0, 0, 0, 0, 0])), record(4, bytes(65535), 255) + record(4, b"")
+    last = record(5, b"", 7, request=258)
+    with subprocess.Popen(["./server"], cwd=tmp_path) as server, contextlib.chdir(tmp_path):
+
+        def reply(*pieces: bytes) -> bytes:
+            with socket.socket(socket.AF_UNIX) as client:
+                while client.connect_ex("fastcgi") and server.poll() is None:
+                    time.sleep(0.01)
+                for piece in pieces:
+                    client.sendall(piece)
+                client.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: client.recv(4096), b""))
+
+        try:
+            expected = b"".join(record(*of, request=258) for of in ((6, output), (6, b""), (3, bytes(8))))
+            assert reply(start + parameters + record(5, b"text") + last) == expected
+            assert reply(*(bytes([byte]) for byte in start + record(4, b"") + last)) == expected
+            for cut in (b"", start, last[:-1], b"\xff" * 4096):
+                assert reply(cut) == b""
+            assert reply(start + last) == expected
+        finally:
+            server.kill()
 
 
 def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@
 #include "fastcgi.h"
 #include "working_set.h"
 
-/* Where lighttpd.conf has it. */
-#define SOCKET "/tmp/fastcgi"
+/* Where lighttpd.conf has it, in the working directory. */
+#define SOCKET "fastcgi"
 #define BACKLOG 8
 #define REPLY_TEXT "Content-Type: text/plain\r\n\r\n" HELLO
 
