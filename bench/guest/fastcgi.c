@@ -50,7 +50,10 @@ static size_t length_of(const struct header *header)
 	return header->length[0] << 8 | header->length[1];
 }
 
-/* Reads records to the empty one that ends the request, and puts that into `last`; false if none comes. */
+/*
+ * Reads records to the empty one that ends the request, and puts that into `last`; false if none
+ * comes.
+ */
 static int take_request(int peer, struct header *last)
 {
 	static uint8_t buffer[RECORD_MOST];
