@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Rows for figure 7 of "Performance of address-space multiplexing on the Pentium": requests to
- * lighttpd, which asks a FastCGI server (fastcgi.c) whose working set is as large as a row says, and
- * to a server that sends such a reply at once, which is what the client and TCP take of the others.
+ * lighttpd, which asks a FastCGI server (fastcgi.c) with the working set that a row says, and to a
+ * server that sends such a reply at once, which is what the client and TCP take of the others.
  */
 #include <arpa/inet.h>
 #include <string.h>
