@@ -3,12 +3,14 @@
 """Draws the ping-pong of bench/small.py as figure 4 of its paper: cycles of a round trip, a panel for each working set; and who
 switches to whom as its figures 9 and 10.
 
-  bench/plot_small.py small.json     writes small-spaces.svg and .png beside it, small-switches.svg and .png, or one of the two
+  bench/plot_small.py small.json     writes small-spaces.svg and .png beside it, small-switches.svg and .png, and small-web.svg
+                                     and .png for figure 7: those that it has figures for
 
 `./keel bench small --plot small.json` runs it with Debian's Python, whose matplotlib it needs.
 """
 
 import json
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,14 @@ import plot
 import plot_switches
 import run
 import small_pingpong
+import small_servers
 import small_switches
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from small_pingpong import LARGE, SMALL, TAGGED, UNTAGGED, Trip
 
-NAME = "small-spaces"
+NAME, WEB_NAME = "small-spaces", "small-web"
 # The paper's.
 MACHINE = "pentium4-1400"
 PANELS = {"nops": "trace cache: NOPs", "code": "ITLB: pages with a jump", "data": "DTLB: pages with a read"}
@@ -34,6 +37,7 @@ CURVES = {
     (SMALL, UNTAGGED): ("small spaces", "--"),
 }
 WIDTH_INCHES, HEIGHT_INCHES = 10.0, 3.6
+WEB_WIDTH_INCHES = 5.0
 
 
 def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
@@ -43,6 +47,22 @@ def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
         axes.plot(list(sizes), cycles, line, marker=".", color=f"C{number}", label=label)
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, linewidth=0.3)
+
+
+def draw_requests(kept: dict[str, Any]) -> Figure:
+    """The curves of requests, by the FastCGI server's pages."""
+    figure, axes = pyplot.subplots(figsize=(WEB_WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
+    for system, samples in kept.items():
+        rows = [name for name in samples if name.startswith(small_servers.REQUEST)]
+        pages = [int(name.removeprefix(small_servers.REQUEST)) for name in rows]
+        cycles = [statistics.median(samples[name]["modelled"][MACHINE][UNTAGGED]) for name in rows]
+        axes.plot(pages, cycles, marker=".", label=system)
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, linewidth=0.3)
+    axes.set_xlabel("pages that the FastCGI server reads", fontsize="small")
+    axes.set_ylabel(f"cycles of a request, model {MACHINE}", fontsize="small")
+    axes.legend(fontsize="small")
+    return figure
 
 
 def draw_pingpong(kept: Any) -> Figure:
@@ -67,8 +87,10 @@ def draw_file(path: Path) -> None:
         figures[plot_switches.NAME] = plot_switches.draw(
             {name: small_switches.from_kept(found) for name, found in switches.items()}
         )
+    if requests := kept.get(small_servers.FASTCGI):
+        figures[WEB_NAME] = draw_requests(requests)
     if not figures:
-        raise run.BenchError(f"{path} has no {small_pingpong.NAME} and no {small_switches.NAME}")
+        raise run.BenchError(f"{path} has no {small_pingpong.NAME}, no {small_switches.NAME} and no {small_servers.FASTCGI}")
     for name, figure in figures.items():
         plot.save(figure, [path.parent / f"{name}.{suffix}" for suffix in plot.FORMATS])
 

@@ -18,6 +18,7 @@ import run
 import small_groups
 import small_pingpong
 import small_programs
+import small_servers
 import small_switches
 import small_turns
 
@@ -41,6 +42,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     small_programs.PIPES: ("figure 6: round trips between two of Linux's processes", small_programs.measure_pipes),
     small_programs.WORDS: ("section 4.4: cat and wc", small_programs.measure_pipelines),
     small_programs.GCC: ("section 4.9: gcc", small_programs.measure_compiler),
+    small_servers.FASTCGI: ("figure 7: requests to a web server with FastCGI", small_servers.measure_web),
+    small_servers.DATABASE: ("section 4.7: queries to a database", small_servers.measure_database),
     small_turns.NAME: ("turns of thread-local segments, on Bochs, where segments have limits", small_turns.measure),
 }
 

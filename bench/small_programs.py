@@ -14,7 +14,7 @@ import statistics
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -189,26 +189,39 @@ def measure_pipes(output: Path) -> Found:
     return found(results, "round trip through pipes", papers, ["paper, large / small"])
 
 
-def archive(output: Path) -> bytes:
-    """What a guest needs for the workloads: the 64-bit program that marks the others, and sources to compile."""
+def archive(files: dict[str, Path]) -> bytes:
+    """An archive of these files by the names that they have in a guest."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as packed:
-        packed.add(output / run.PROGRAM, COMMANDER)
-        for source in run.GCC_SOURCES:
-            packed.add(run.SOURCES / source, source)
+        for name, path in files.items():
+            packed.add(path, name)
     return buffer.getvalue()
 
 
 def command_of(name: str, work: Workload) -> str:
     """What runs a workload in its root."""
-    limited = shlex.quote(f"ulimit -v {work.most_mb << 10}; cd /tmp; {{ {work.command}; }} >&2")
-    return f"/tmp/{COMMANDER} command {name} 1 /bin/sh -c {limited}"
+    limited = in_limits(replace(work, command=f"{{ {work.command}; }} >&2"))
+    return f"/tmp/{COMMANDER} command {name} 1 {limited}"
+
+
+def files_of_workloads(output: Path) -> dict[str, Path]:
+    """What a guest needs for the workloads: the 64-bit program that marks the others, and sources to compile."""
+    return {COMMANDER: output / run.PROGRAM, **{source: run.SOURCES / source for source in run.GCC_SOURCES}}
 
 
 def steps_of(system: str, name: str, work: Workload) -> list[str]:
     """The shell's words for a workload. Its root is in memory, and each figure is of one run, on a clock that makes all alike."""
-    sized = [f"echo {work.window_mb} > {WINDOW_SIZE}"] if system == SMALL else []
-    return [*sized, f"chroot {APART} {command_of(name, work)}"]
+    return [*window_steps(system, work), f"chroot {APART} {command_of(name, work)}"]
+
+
+def window_steps(system: str, work: Workload) -> list[str]:
+    """The shell's words for a workload's windows, before any of its programs is started."""
+    return [f"echo {work.window_mb} > {WINDOW_SIZE}"] if system == SMALL else []
+
+
+def in_limits(work: Workload) -> str:
+    """The shell's words for a workload in a root of 32-bit programs, none of which leaves its window."""
+    return f"/bin/sh -c {shlex.quote(f'ulimit -v {work.most_mb << 10}; cd /tmp; {work.command}')}"
 
 
 def measure_programs(output: Path, workloads: dict[str, Workload], packages: Sequence[str]) -> Found:
@@ -220,7 +233,7 @@ def measure_programs(output: Path, workloads: dict[str, Workload], packages: Seq
         inside = [f"! chroot {APART} cat /proc/self/maps | grep '{OUTSIDE}' >&2"] if system == SMALL else []
         commands = (steps_of(system, name, work) for name, work in workloads.items())
         words = [*steps, *inside, *chain.from_iterable(commands)]
-        results[system] = in_guest(system, output, words, archive(output), packages, [PAPER_MACHINE])
+        results[system] = in_guest(system, output, words, archive(files_of_workloads(output)), packages, [PAPER_MACHINE])
     return found(results, "program", {name: [work.paper] for name, work in workloads.items()}, ["paper, large / small"])
 
 

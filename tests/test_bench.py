@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The arithmetic and the tables of the programs in bench/. Their measurements need guests and are not tested here."""
 
+import contextlib
 import importlib
 import importlib.util
 import io
@@ -8,9 +9,12 @@ import itertools
 import json
 import re
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,10 +108,17 @@ def small_turns(small_programs: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(small_groups: ModuleType, small_switches: ModuleType, small_turns: ModuleType) -> ModuleType:
+def small_servers(small_programs: ModuleType) -> ModuleType:
+    """bench/small_servers.py, which uses the others."""
+    assert small_programs.__name__ == "small_programs"
+    return load("small_servers")
+
+
+@pytest.fixture(scope="module")
+def small(small_groups: ModuleType, small_switches: ModuleType, small_turns: ModuleType, small_servers: ModuleType) -> ModuleType:
     """bench/small.py, which uses the others."""
-    modules = (small_groups, small_switches, small_turns)
-    assert [module.__name__ for module in modules] == ["small_groups", "small_switches", "small_turns"]
+    modules = (small_groups, small_switches, small_turns, small_servers)
+    assert [module.__name__ for module in modules] == ["small_groups", "small_switches", "small_turns", "small_servers"]
     return load("small")
 
 
@@ -578,20 +589,98 @@ def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs
     for work in (small_programs.PIPELINES | small_programs.COMPILATIONS).values():
         assert work.most_mb < work.window_mb in {256, 512, 1024}
     (tmp_path / run.PROGRAM).touch()
-    with tarfile.open(fileobj=io.BytesIO(small_programs.archive(tmp_path))) as packed:
+    files = small_programs.files_of_workloads(tmp_path)
+    with tarfile.open(fileobj=io.BytesIO(small_programs.archive(files))) as packed:
         assert packed.getnames() == [small_programs.COMMANDER, *run.GCC_SOURCES]
 
 
+def test_a_request_counts_without_the_clients_part(
+    run: ModuleType, small_programs: ModuleType, small_servers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is the row that is replied to at once. Each system gets the program and a configuration, and is asked no query."""
+    replied = small_samples(run, small_programs, "reply", native=(5, 5), large=(10, 8), small=(10, 10), resident=(10, 10))
+    asked = small_samples(run, small_programs, "fastcgi-16", native=(10, 10), large=(70, 48), small=(30, 30), resident=(32, 32))
+    limits = []
+
+    def in_guest(system: str, output: Path, steps: list[str], files: bytes, packages: list[str], machines: list[str]) -> Any:
+        with tarfile.open(fileobj=io.BytesIO(files)) as packed:
+            assert packed.getnames() == ["servers", "lighttpd.conf"]
+        assert "lighttpd" in packages and machines == ["pentium4-1400"]
+        assert "ulimit -v" in steps[-1] and "select" not in steps[-1]
+        limits.append("small_window_mb" in " ".join(steps))
+        return {**replied[system], **asked[system]}
+
+    monkeypatch.setattr(small_servers, "in_guest", in_guest)
+    monkeypatch.setattr(run, "listed", lambda program: ["reply", "fastcgi-16", "select-row"])
+    tables = dict(small_servers.measure_web(tmp_path)[0])
+    assert limits == [system == "small" for system in small_programs.SYSTEMS]
+    rest = tables["The same without what a reply takes"]
+    assert rest[1] == ["16", "5", "60", "20", "22", "3.00", "1.10", "1.05 to 1.06", *["5", "60", "20", "22"] * 2]
+
+
+def test_the_web_servers_configuration_is_the_programs(run: ModuleType, small_servers: ModuleType, tmp_path: Path) -> None:
+    """The client finds its port, and it the socket of FastCGI. The program has rows of each kind."""
+    run.build_programs(tmp_path, small_servers.PROGRAM)
+    rows = run.listed(tmp_path / small_servers.PROGRAM)
+    assert small_servers.REPLY in rows
+    assert all(any(row.startswith(kind) for row in rows) for kind in (small_servers.REQUEST, small_servers.QUERY))
+    configuration = (run.SOURCES / small_servers.CONFIGURATION).read_text()
+    web, fastcgi = ((run.SOURCES / name).read_text() for name in ("web.c", "fastcgi.c"))
+    port, place = re.search(r"#define PORT (\d+)", web), re.search(r'#define SOCKET "(.*)"', fastcgi)
+    assert port and f"server.port = {port[1]}\n" in configuration
+    assert place and f'"socket" => "/tmp/{place[1]}",' in configuration
+
+
+def record(kind: int, content: bytes, padding: int = 0, request: int = 1) -> bytes:
+    """One of FastCGI."""
+    return struct.pack(">BBHHBB", 1, kind, request, len(content), padding, 0) + content + bytes(padding)
+
+
+def test_the_fastcgi_server_answers_whole_requests_only(run: ModuleType, tmp_path: Path) -> None:
+    """However they arrive, and whatever others send. It keeps running."""
+    main = '#include "bench.h"\n#include "fastcgi.h"\nvoid start_child(void (*work)(void)) { work(); }\n'
+    (tmp_path / "main.c").write_text(main + "int main(void) { start_fastcgi(16); return 1; }\n")
+    build = ["gcc", "-m32", "-static", "-D_GNU_SOURCE", f"-I{run.SOURCES}", "-o", "server", "main.c", run.SOURCES / "fastcgi.c"]
+    subprocess.run(build, check=True, cwd=tmp_path)
+    output = b"Content-Type: text/plain\r\n\r\nHello world\n"
+    start, parameters = record(1, bytes([0, 1, 0, 0, 0, 0, 0, 0])), record(4, bytes(65535), 255) + record(4, b"")
+    last = record(5, b"", 7, request=258)
+    with subprocess.Popen(["./server"], cwd=tmp_path) as server, contextlib.chdir(tmp_path):
+
+        def reply(*pieces: bytes) -> bytes:
+            with socket.socket(socket.AF_UNIX) as client:
+                while client.connect_ex("fastcgi") and server.poll() is None:
+                    time.sleep(0.01)
+                for piece in pieces:
+                    client.sendall(piece)
+                client.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: client.recv(4096), b""))
+
+        try:
+            expected = b"".join(record(*of, request=258) for of in ((6, output), (6, b""), (3, bytes(8))))
+            assert reply(start + parameters + record(5, b"text") + last) == expected
+            assert reply(*(bytes([byte]) for byte in start + record(4, b"") + last)) == expected
+            for cut in (b"", start, last[:-1], b"\xff" * 4096):
+                assert reply(cut) == b""
+            assert reply(start + last) == expected
+        finally:
+            server.kill()
+
+
 def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:
-    """As SVG and PNG, a panel for each working set. Results without the ping-pong are refused."""
+    """As SVG and PNG, a panel for each working set, and requests to a web server. Results without the ping-pong are refused."""
     kept = tmp_path / "small.json"
 
     def draw() -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(REPOSITORY / "keel"), "bench", "small", "--plot", str(kept)]
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
-    kept.write_text(json.dumps({pingpong.NAME: pingpong.as_kept(pingpong.trips(*round_trips(pingpong)))}))
+    trips = pingpong.as_kept(pingpong.trips(*round_trips(pingpong)))
+    sample = {"modelled": {"pentium4-1400": {"untagged": [20, 30]}}}
+    requests = {system: {"reply": sample, "fastcgi-16": sample, "fastcgi-32": sample} for system in ("large", "small")}
+    kept.write_text(json.dumps({pingpong.NAME: trips, "fastcgi": requests}))
     assert draw().returncode == 0
+    assert ">pages that the FastCGI server reads<" in (tmp_path / "small-web.svg").read_text()
     drawn = (tmp_path / "small-spaces.svg").read_text()
     assert all(f">{name}<" in drawn for name in ("large spaces", "small spaces", "trace cache: NOPs"))
     assert (tmp_path / "small-spaces.png").stat().st_size

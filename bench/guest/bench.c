@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The programs `bench` (rows.c) and `small` (small.c): fixed numbers of iterations of one operation
- * each, timed with the processor's time stamp counter, which counts instructions under the
- * emulator's instruction clock. They judge nothing: ../run.py and ../small_programs.py do.
+ * The programs `bench` (rows.c), `small` (small.c) and `servers` (servers.c): fixed numbers of
+ * iterations of one operation each, timed with the processor's time stamp counter, which counts
+ * instructions under the emulator's instruction clock. They judge nothing: ../run.py,
+ * ../small_programs.py and ../small_servers.py do.
  *
  *   bench ROW...                   the named rows; all without a name
  *   bench list                     the names of all rows

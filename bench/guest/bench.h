@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the files of the programs `bench` and `small` share: the rows of each. */
+/* What the files of the programs `bench`, `small` and `servers` share: the rows of each. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -39,7 +39,7 @@ struct rows {
 extern const struct rows *const all_rows[];
 
 extern const struct rows call_rows, switch_rows, fault_rows, signal_rows, process_rows, pipe_rows, network_rows, file_rows,
-	mix_rows, appel_rows, hybrid_rows;
+	mix_rows, appel_rows, hybrid_rows, web_rows, database_rows;
 
 /* A timed part of a row that marks its parts itself. */
 void part_begins(void);

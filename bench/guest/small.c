@@ -11,9 +11,8 @@
 #include <sys/time.h>
 
 #include "bench.h"
+#include "working_set.h"
 
-/* What the paper's section 4.1 accesses lies a page and a cache line from each other. */
-#define STEP 4160
 #define CALLS 2000
 /* So many that those before the first that is measured are 2,000, by which they have settled. */
 #define ROUND_TRIPS 300
@@ -25,9 +24,6 @@
 
 static int file;
 static char page[PAGE];
-static char *working_set;
-static size_t working_set_size;
-static long pages;
 
 /* Linux's system call by the interrupt, which is what i386 processors without SYSENTER have. */
 static inline long call5(long number, long a, long b, long c, long d, long e)
@@ -78,20 +74,9 @@ static void run_write(long count)
 			fail("write");
 }
 
-static void take_memory(size_t size)
-{
-	working_set_size = size;
-	working_set = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (working_set == MAP_FAILED)
-		fail("mmap");
-	/* Each page is one of its own, not the one of zeros. */
-	memset(working_set, 0, size);
-}
-
 static void prepare_data(long count)
 {
-	pages = count;
-	take_memory((count + 1) * STEP);
+	take_pages(count);
 	start_echo();
 }
 
@@ -119,8 +104,7 @@ static void prepare_nops(long count)
 static void run_data(long count)
 {
 	while (count--) {
-		for (long at = 0; at < pages; at++)
-			*(volatile int32_t *)(working_set + at * STEP);
+		read_pages();
 		make_round_trips(1);
 	}
 }
@@ -138,7 +122,7 @@ static void run_code(long count)
 static void finish(void)
 {
 	end_echo();
-	munmap(working_set, working_set_size);
+	give_memory();
 }
 
 /* Sizes of a working set: pages of data, jumps of which each is in a page of its own, and nops. */
