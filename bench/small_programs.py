@@ -216,8 +216,9 @@ def measure_programs(
     packages: Sequence[str],
     files: Mapping[str, Path],
     before: Sequence[str] = (),
+    machines: Sequence[str] = (PAPER_MACHINE,),
 ) -> run.Results:
-    """Whole programs, of the paper's machine alone, because a model takes minutes for each.
+    """Whole programs, of the paper's machine alone unless they are short, because a model takes minutes for each.
 
     They find the files below /tmp of their root. `before` are the shell's words for what runs ahead of them.
     """
@@ -228,7 +229,7 @@ def measure_programs(
         inside = [f"! chroot {APART} cat /proc/self/maps | grep '{OUTSIDE}' >&2"] if system == SMALL else []
         commands = (steps_of(system, name, work) for name, work in workloads.items())
         words = [*steps, *inside, *before, *chain.from_iterable(commands)]
-        results[system] = in_guest(system, output, words, archive(output, files), packages, [PAPER_MACHINE])
+        results[system] = in_guest(system, output, words, archive(output, files), packages, machines)
     return results
 
 
