@@ -561,7 +561,7 @@ def test_a_request_to_an_x_server_is_what_a_longer_run_has_more(
     assert kept["small"]["Dot"]["modelled"] == {what: {"untagged": [2], "tagged": [0]} for what in modelled}
     rows = {row[0]: row for row in tables[1][1]}
     assert rows["QueryPointer"][1:5] == ["2,000", "2,000", "0", "2,000"]
-    assert rows["QueryPointer"][8:11] == ["54,499", "48,144", "1.13"]
+    assert rows["QueryPointer"][8:12] == ["1.00", "54,499", "48,144", "1.13"]
     assert rows["GetImage 10x10"][1] == "500"
 
 
