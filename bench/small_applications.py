@@ -29,7 +29,7 @@ from small_programs import (
 
 X11PERF, MAKE = "x11perf", "make"
 X_PACKAGES = (*TOOLS, "x11-apps", "xvfb")
-# The X server draws into its memory. It tells by a line when it is ready, and does not start anew when a client was its last.
+# The X server draws into its memory. It tells by a line when it is ready, and does not reset when its last client has ended.
 DISPLAY = ":0"
 READY = "/tmp/ready"
 SERVER = f"Xvfb {DISPLAY} -displayfd 1 -screen 0 640x640x24 -nolisten tcp -nolock -noreset -extension GLX"
