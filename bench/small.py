@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import run
+import small_applications
 import small_groups
 import small_pingpong
 import small_programs
@@ -42,6 +43,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     small_programs.PIPES: ("figure 6: round trips between two of Linux's processes", small_programs.measure_pipes),
     small_programs.WORDS: ("section 4.4: cat and wc", small_programs.measure_pipelines),
     small_programs.GCC: ("section 4.9: gcc", small_programs.measure_compiler),
+    small_applications.X11PERF: ("table 3: requests to an X server", small_applications.measure_x11perf),
+    small_applications.MAKE: ("section 4.9: make", small_applications.measure_make),
     small_servers.FASTCGI: ("figure 7: requests to a web server with FastCGI", small_servers.measure_web),
     small_servers.DATABASE: ("section 4.7: queries to a database", small_servers.measure_database),
     small_turns.NAME: ("turns of thread-local segments, on Bochs, where segments have limits", small_turns.measure),

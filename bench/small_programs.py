@@ -13,7 +13,7 @@ import shlex
 import statistics
 import sys
 import tarfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -189,7 +189,7 @@ def measure_pipes(output: Path) -> Found:
     return found(results, "round trip through pipes", papers, ["paper, large / small"])
 
 
-def archive(files: dict[str, Path]) -> bytes:
+def archive(files: Mapping[str, Path]) -> bytes:
     """An archive of these files by the names that they have in a guest."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as packed:
@@ -204,9 +204,9 @@ def command_of(name: str, work: Workload) -> str:
     return f"/tmp/{COMMANDER} command {name} 1 {limited}"
 
 
-def files_of_workloads(output: Path) -> dict[str, Path]:
-    """What a guest needs for the workloads: the 64-bit program that marks the others, and sources to compile."""
-    return {COMMANDER: output / run.PROGRAM, **{source: run.SOURCES / source for source in run.GCC_SOURCES}}
+def limit(most_mb: int) -> str:
+    """The shell's word that limits what a program may map."""
+    return f"ulimit -v {most_mb << 10}"
 
 
 def steps_of(system: str, name: str, work: Workload) -> list[str]:
@@ -221,27 +221,44 @@ def window_steps(system: str, work: Workload) -> list[str]:
 
 def in_limits(work: Workload) -> str:
     """The shell's words for a workload in a root of 32-bit programs, none of which leaves its window."""
-    return f"/bin/sh -c {shlex.quote(f'ulimit -v {work.most_mb << 10}; cd /tmp; {work.command}')}"
+    return f"/bin/sh -c {shlex.quote(f'{limit(work.most_mb)}; cd /tmp; {work.command}')}"
 
 
-def measure_programs(output: Path, workloads: dict[str, Workload], packages: Sequence[str]) -> Found:
-    """Whole programs, of the paper's machine alone, because a model takes minutes for each."""
+def measure_programs(
+    output: Path,
+    workloads: Mapping[str, Workload],
+    packages: Sequence[str],
+    files: Mapping[str, Path],
+    before: Sequence[str] = (),
+    machines: Sequence[str] = (PAPER_MACHINE,),
+) -> run.Results:
+    """Whole programs, of the paper's machine alone unless they are short, because a model takes minutes for each.
+
+    They find the files below /tmp of their root. `before` are the shell's words for what runs ahead of them.
+    """
     run.build_programs(output, run.PROGRAM)
-    steps = [*MOUNTS, f"tar -x -C {APART}/tmp", f"yes '{TEXT_LINE}' | head -c {TEXT_BYTES} > {APART}/tmp/text"]
+    steps = [*MOUNTS, f"tar -x -C {APART}/tmp"]
     results: run.Results = {}
     for system in SYSTEMS:
         inside = [f"! chroot {APART} cat /proc/self/maps | grep '{OUTSIDE}' >&2"] if system == SMALL else []
         commands = (steps_of(system, name, work) for name, work in workloads.items())
-        words = [*steps, *inside, *chain.from_iterable(commands)]
-        results[system] = in_guest(system, output, words, archive(files_of_workloads(output)), packages, [PAPER_MACHINE])
+        words = [*steps, *inside, *before, *chain.from_iterable(commands)]
+        results[system] = in_guest(system, output, words, archive({COMMANDER: output / run.PROGRAM, **files}), packages, machines)
+    return results
+
+
+def found_of(results: run.Results, workloads: Mapping[str, Workload]) -> Found:
+    """The tables of whole programs."""
     return found(results, "program", {name: [work.paper] for name, work in workloads.items()}, ["paper, large / small"])
 
 
 def measure_pipelines(output: Path) -> Found:
     """Section 4.4."""
-    return measure_programs(output, PIPELINES, TOOLS)
+    text = f"yes '{TEXT_LINE}' | head -c {TEXT_BYTES} > {APART}/tmp/text"
+    return found_of(measure_programs(output, PIPELINES, TOOLS, {}, [text]), PIPELINES)
 
 
 def measure_compiler(output: Path) -> Found:
-    """Section 4.9."""
-    return measure_programs(output, COMPILATIONS, COMPILER)
+    """Section 4.9, its first half."""
+    files = {source: run.SOURCES / source for source in run.GCC_SOURCES}
+    return found_of(measure_programs(output, COMPILATIONS, COMPILER, files), COMPILATIONS)

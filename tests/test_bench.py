@@ -115,10 +115,24 @@ def small_servers(small_programs: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small(small_groups: ModuleType, small_switches: ModuleType, small_turns: ModuleType, small_servers: ModuleType) -> ModuleType:
+def small_applications(small_programs: ModuleType) -> ModuleType:
+    """bench/small_applications.py, which uses the others."""
+    assert small_programs.__name__ == "small_programs"
+    return load("small_applications")
+
+
+@pytest.fixture(scope="module")
+def small(
+    small_applications: ModuleType,
+    small_groups: ModuleType,
+    small_servers: ModuleType,
+    small_switches: ModuleType,
+    small_turns: ModuleType,
+) -> ModuleType:
     """bench/small.py, which uses the others."""
-    modules = (small_groups, small_switches, small_turns, small_servers)
-    assert [module.__name__ for module in modules] == ["small_groups", "small_switches", "small_turns", "small_servers"]
+    modules = (small_applications, small_groups, small_servers, small_switches, small_turns)
+    names = [module.__name__.removeprefix("small_") for module in modules]
+    assert names == ["applications", "groups", "servers", "switches", "turns"]
     return load("small")
 
 
@@ -589,9 +603,69 @@ def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs
     for work in (small_programs.PIPELINES | small_programs.COMPILATIONS).values():
         assert work.most_mb < work.window_mb in {256, 512, 1024}
     (tmp_path / run.PROGRAM).touch()
-    files = small_programs.files_of_workloads(tmp_path)
-    with tarfile.open(fileobj=io.BytesIO(small_programs.archive(files))) as packed:
-        assert packed.getnames() == [small_programs.COMMANDER, *run.GCC_SOURCES]
+    with tarfile.open(fileobj=io.BytesIO(small_programs.archive({"a/bench": tmp_path / run.PROGRAM}))) as packed:
+        assert packed.getnames() == ["a/bench"]
+
+
+def test_a_request_to_an_x_server_is_what_a_longer_run_has_more(
+    run: ModuleType, small_programs: ModuleType, small_applications: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Per object, of which a repetition may have many. The server is limited, and waited for; the paper's figures are of large
+    and small spaces.
+    """
+    started, asked = 1000.0, []
+
+    def in_guest(system: str, output: Path, steps: list[str], *others: Any) -> Any:
+        asked.append(steps)
+        samples = {}
+        for step in steps:
+            if found := re.search(r"command (\S+) 1 .*x11perf .*-(\w+) -reps (\d+) -repeat 1;", step):
+                name, _, repetitions = found.groups()
+                drawn = started + 2000 * int(repetitions)
+                cycles = {what: {"untagged": [drawn], "tagged": [started]} for what in modelled}
+                samples[name] = run.Sample(name, [drawn], 1, cycles)
+        return samples
+
+    machine = small_programs.PAPER_MACHINE
+    modelled = [machine, *(small_programs.kind_of(machine, kind) for kind in ("code", "data"))]
+    monkeypatch.setattr(small_programs, "in_guest", in_guest)
+    monkeypatch.setattr(run, "build_programs", lambda *_: None)
+    monkeypatch.setattr(small_programs, "archive", lambda *_: b"")
+    tables, kept = small_applications.measure_x11perf(tmp_path)
+    assert len(asked) == len(small_programs.SYSTEMS)
+    assert all(any("ulimit -v" in step and "exec Xvfb" in step for step in steps) for steps in asked)
+    assert kept["small"]["Dot"]["instructions"] == [2]
+    assert kept["small"]["Dot"]["modelled"] == {what: {"untagged": [2], "tagged": [0]} for what in modelled}
+    rows = {row[0]: row for row in tables[1][1]}
+    assert rows["QueryPointer"][1:5] == ["2,000", "2,000", "0", "2,000"]
+    assert rows["QueryPointer"][8:12] == ["1.00", "54,499", "48,144", "1.13"]
+    assert rows["GetImage 10x10"][1] == "500"
+
+
+def test_make_has_what_it_builds(
+    small_programs: ModuleType, small_applications: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The makefile compiles each source that is sent with it, and no other; each finds its headers."""
+    files: dict[str, Path] = {}
+
+    def measure_programs(output: Path, workloads: Any, packages: tuple[str, ...], sent: dict[str, Path]) -> dict[str, Any]:
+        assert "make" in packages
+        assert all(work.most_mb < work.window_mb in {256, 512, 1024} for work in workloads.values())
+        files.update(sent)
+        return {}
+
+    monkeypatch.setattr(small_applications, "measure_programs", measure_programs)
+    monkeypatch.setattr(small_applications, "found_of", lambda *_: ([], {}))
+    small_applications.measure_make(tmp_path)
+    for name, file in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, tmp_path / name)
+    tree = tmp_path / small_applications.TREE
+    make = ["make", "-C", tree, "-f", small_applications.MAKEFILE]
+    built = subprocess.run([*make, "-n"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert set(re.findall(r"\S+\.c\b", built)) == set(small_applications.SOURCES)
+    objects = [source.replace(".c", ".o") for source in small_applications.SOURCES]
+    subprocess.run([*make, "CFLAGS=-std=gnu11 -D_GNU_SOURCE -fsyntax-only", *objects], stdout=subprocess.PIPE, check=True)
 
 
 def test_a_request_counts_without_the_clients_part(
