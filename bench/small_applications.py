@@ -58,7 +58,7 @@ REQUESTS = {
 }
 # A program in C, made from clean: each file by a compiler of its own, then the linker.
 SOURCES = ("bench.c", "small.c", "pipes.c")
-HEADERS = ("bench.h", "measure.h")
+HEADERS = ("bench.h", "measure.h", "working_set.h")
 MAKEFILE, TREE = "separate.mk", "make/bench/guest"
 BUILDS = {
     MAKE: Workload(f"make -s -C {TREE} -f {MAKEFILE}", "1.00; misses -3 % at most", window_mb=512, most_mb=360),
