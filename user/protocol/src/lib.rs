@@ -4,9 +4,9 @@
 //!
 //! `boot` is the interface between the root task and the tasks that it starts, `sigma0` that of the
 //! initial task, `linux` that of native lthreads in a process of Linux, `small` that between a task
-//! that runs 32-bit code and its parent; `status` decodes what a call returns, `text` cuts text into
-//! messages. `cheader` writes all of it and the kernel's interface (the crate `keel-abi`) as the C
-//! header for the Linux server and for 32-bit programs: `cargo run -p keel-protocol --example
+//! that runs 32-bit code and its parent; `status` decodes what a call returns, `text` cuts text
+//! into messages. `cheader` writes all of it and the kernel's interface (the crate `keel-abi`) as
+//! the C header for the Linux server and for 32-bit programs: `cargo run -p keel-protocol --example
 //! cheader`.
 
 #![cfg_attr(not(test), no_std)]

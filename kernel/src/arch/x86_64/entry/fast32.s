@@ -264,7 +264,7 @@ symbol int80_entries, 8
 # serves every other #GP, and one that comes again at the same instruction: it counts these, and
 # loads the task's ports, which the instruction may have used. No selector that is loaded can fault:
 # both sides of a descriptor are valid, or neither, and then the processor has no such selector,
-# because a thread whose descriptors another CPU changes is loaded anew. Null ones may lose their
+# because a thread whose descriptors another CPU changes is loaded again. Null ones may lose their
 # bases: 32-bit code does not see them.
 # Stack: error code, ip, cs, flags, sp, ss. Live: all registers are the interrupted program's.
 symbol turn_entry, 64
