@@ -21,7 +21,7 @@ COMMAND = (
     f"cd {GUEST_DIRECTORY} && ./transcript32 && "
     f'./{DYNAMIC_PROGRAM} {" ".join(sorted(DYNAMIC_TOPICS))} | while IFS= read -r line; do echo "{MARK}$line"; done'
 )
-LIMIT_S = 3000
+LIMIT_S = 1200
 # The checks that print what the processor is, which is another one in Bochs.
 TELLS_PROCESSOR = {
     "procfs.processor_description",
