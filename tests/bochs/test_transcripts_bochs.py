@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import GUEST_DIRECTORY, keel, write_small_root
 from test_linux import DYNAMIC_PROGRAM, DYNAMIC_TOPICS, LEAST_CHECKS, transcript_lines
-from test_small import ON_BOCHS, RESIDENT, ROOM, TELLS_ADDRESSES, with_limits
+from test_small import ON_BOCHS, RESIDENT, TELLS_ADDRESSES, with_limits
 
 PLACES = {"small": [*ON_BOCHS, "--place", "i386=small"], "resident": [*ON_BOCHS, *RESIDENT], "large": ON_BOCHS}
 PROGRAMS = ("transcript32", DYNAMIC_PROGRAM, "libc.so.6", "ld-linux.so.2")
@@ -21,7 +21,7 @@ COMMAND = (
     f"cd {GUEST_DIRECTORY} && ./transcript32 && "
     f'./{DYNAMIC_PROGRAM} {" ".join(sorted(DYNAMIC_TOPICS))} | while IFS= read -r line; do echo "{MARK}$line"; done'
 )
-LIMIT_S = 3000
+LIMIT_S = 1200
 # The checks that print what the processor is, which is another one in Bochs.
 TELLS_PROCESSOR = {
     "procfs.processor_description",
@@ -40,9 +40,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def transcript(root: Path, *options: str, before: str = "") -> dict[str, str]:
+def transcript(root: Path, *options: str) -> dict[str, str]:
     """The observations of each check, by name."""
-    arguments = ["run", *options, "--root", str(root), "--timeout", str(LIMIT_S), "--exec", before + COMMAND]
+    arguments = ["run", *options, "--root", str(root), "--timeout", str(LIMIT_S), "--exec", COMMAND]
     result = keel(*arguments, timeout_s=LIMIT_S + 600)
     assert result.status == 0, result.error
     return transcript_lines(result)
@@ -50,9 +50,12 @@ def transcript(root: Path, *options: str, before: str = "") -> dict[str, str]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_transcripts_are_the_same_where_segments_have_limits(place: str, root: Path) -> None:
-    """Each check prints what it prints on native Linux, except for the processor, and in windows for addresses."""
+    """Each check prints what it prints on native Linux, except for the processor, and in windows for addresses.
+
+    There some have no room for their threads' stacks, which leave their windows then.
+    """
     native = transcript(root, "--native")
-    got = transcript(root, *PLACES[place], before=f"{ROOM}; " if place == "small" else "")
+    got = transcript(root, *PLACES[place])
     assert len(got) > LEAST_CHECKS and got.keys() == native.keys()
     expected = {name: with_limits(text) for name, text in native.items()}
     different = {

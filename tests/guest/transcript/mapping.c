@@ -233,7 +233,7 @@ CHECK(mapping, maps_shows_protection)
 	const char *line;
 
 	mprotect(memory, PAGE, PROT_READ | PROT_EXEC);
-	snprintf(wanted, sizeof wanted, "%lx-%lx ", (unsigned long)memory, (unsigned long)memory + PAGE);
+	snprintf(wanted, sizeof wanted, "%08lx-%08lx ", (unsigned long)memory, (unsigned long)memory + PAGE);
 	line = strstr(slurp("/proc/self/maps"), wanted);
 	say("flags=%.4s", line ? line + strlen(wanted) : "none");
 }

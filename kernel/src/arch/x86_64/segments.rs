@@ -81,14 +81,18 @@ pub fn covers_all(descriptor: u64) -> bool {
 }
 
 /// What a thread gets in place of a thread-local descriptor of its own: what that covers of the
-/// window from its base on, or, `down` and where it covers all, below its base. None for one whose
-/// base is outside, and for one that expands down itself.
+/// window from its base on, or, `down` and where it covers all, below its base. One without offsets
+/// for one whose base is outside, and for one that expands down itself: of one that is not there
+/// the thread would lose selector and base, and need them when it leaves its window.
 pub fn confined(own: u64, reach: Reach, down: bool) -> u64 {
     let (base, last) = extent(own);
     let expands_down = own & (CODE & !WRITABLE | DOWN) == DOWN;
     match reach {
         Reach::NONE | Reach::ALL => own,
-        _ if own == 0 || base >= reach.size() || expands_down => 0,
+        _ if own == 0 => 0,
+        _ if base >= reach.size() || expands_down => {
+            descriptor(own & KIND & !(CODE & !WRITABLE) | DOWN | PAGES, reach.base() + base, LARGEST)
+        }
         // Offsets above the limit are those from the base, less what it is above the window's, on.
         _ if down && covers_all(own) => {
             descriptor(own & KIND | DOWN | PAGES, reach.base() + base, LARGEST - (base >> PAGE_SHIFT))

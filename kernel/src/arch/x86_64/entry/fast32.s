@@ -213,10 +213,10 @@ symbol \name, 64
     test rcx, rcx
     jz .Lint80_own_bases_\name
     xor cl, cl
-    sub rax, rcx
+    sub eax, ecx
     test word ptr [r15 + EXTRA_selectors + 4], NOT_NULL
     cmovz rax, r12
-    sub rdx, rcx
+    sub edx, ecx
     test word ptr [r15 + EXTRA_selectors + 6], NOT_NULL
     cmovz rdx, r12
 .Lint80_own_bases_\name: mov [rsp + FRAME_fs_base], rax
