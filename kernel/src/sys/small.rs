@@ -120,10 +120,10 @@ pub fn leaves_window(thread: Ref<Thread>) -> bool {
 
 /// fast32.s has the fast path, for an instruction that is not the one of the last turn.
 fn turn(thread: Ref<Thread>) -> bool {
-    let all = thread.extra.get().is_some_and(|extra| extra.tls.iter().any(|own| segments::covers_all(own.get())));
+    let two_sided = thread.extra.get().is_some_and(|own| (0..3).any(|n| own.shown[n].get() != own.other[n].get()));
     let ip = thread.frame().ip.get();
     let turns = if ip == thread.turned_at.get() { thread.turns.get() + 1 } else { 1 };
-    if !all || turns > MOST_TURNS {
+    if !two_sided || turns > MOST_TURNS {
         return false;
     }
     thread.turned_at.set(ip);
