@@ -93,7 +93,7 @@ static void answer_requests(void)
 			read_pages();
 			for (size_t i = 0; i < COUNT(headers); i++)
 				memcpy(headers[i]->request, last.request, sizeof(last.request));
-			write(peer, &reply, sizeof(reply));
+			send(peer, &reply, sizeof(reply), MSG_NOSIGNAL);
 		}
 		close(peer);
 	}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import loader, process, qemu
+from .progress import say
 from .slot import Slot
 
 EMULATOR = "bochs"
@@ -32,8 +33,12 @@ INSTRUCTIONS_PER_S = 20_000_000
 # From this version on (3.0, with Debian's options), its loop for several processors does not commit the instruction pointer after
 # an exception (main.cc), so that a breakpoint on an instruction is hit again at the first instruction of the handler, endlessly.
 REPEATS_BREAKPOINTS = (3, 0)
-LAST_WORDS = re.compile(rb" \(code (0x[0-9a-f]+)\)\r?\n")
+# What the µ-kernel says in a panic, where others may have begun a line, and the root task's last line.
+KERNEL_STOPS = rb"keel: the machine stands still \(code (0x[0-9a-f]+)\)\r?\n"
+ROOT_STOPS = rb"^root: the machine [a-z ]+ \(code (0x[0-9a-f]+)\)\r?\n"
 KEEP_BYTES = 128
+# Of the display "rfb".
+DISPLAY_PORT = 5900
 UNSHARE_LIMIT_S = 10.0
 READ_BYTES = 65536
 
@@ -96,17 +101,21 @@ def without_network() -> list[str]:
 
 
 class LastWords:
-    """Finds the guest's last words on a serial line."""
+    """Finds the guest's last words on a serial line of its own.
 
-    def __init__(self) -> None:
+    `by_root`: they may be the root task's. Not on the console, to which Linux's programs write what they like.
+    """
+
+    def __init__(self, *, by_root: bool) -> None:
+        self._pattern = re.compile(rb"%b|%b" % (KERNEL_STOPS, ROOT_STOPS) if by_root else KERNEL_STOPS, re.MULTILINE)
         self.code: int | None = None
         self._kept = b""
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes; the words may be split between two calls."""
         text = self._kept + data
-        if found := LAST_WORDS.search(text):
-            self.code = int(found[1], 16)
+        if found := self._pattern.search(text):
+            self.code = int(found[found.lastindex or 0], 16)
         self._kept = text[-KEEP_BYTES:]
 
 
@@ -136,16 +145,18 @@ def command(guest: qemu.Guest, processor: str, slot: Slot, *, tells_faults: bool
     loader.make_disc(guest, slot.private, slot.private / DISK, slot.log("disk"))
     (slot.private / CONFIGURATION).write_text(configuration(guest, processor, tells_faults=tells_faults))
     (slot.private / COMMANDS).write_text("continue\n")
-    return [*without_network(), EMULATOR, "-q", "-f", CONFIGURATION, "-rc", COMMANDS]
+    if not (apart := without_network()):
+        say(f"this system gives Bochs no network of its own: its display is open to every host, at port {DISPLAY_PORT}")
+    return [*apart, EMULATOR, "-q", "-f", CONFIGURATION, "-rc", COMMANDS]
 
 
 def run(guest: qemu.Guest, processor: str, plan: Plan) -> int | None:
     """Run the guest to its last words: their code, or None if it ended or hung without them."""
-    slot, words = plan.slot, LastWords()
+    slot, on_console, on_log = plan.slot, LastWords(by_root=True), LastWords(by_root=True)
     with ExitStack() as stack:
         files = {name: stack.enter_context(slot.log(name).open("wb", buffering=0)) for name in LOGS}
-        console = _Line(stack, [files["console"].write, words.feed])
-        log = _Line(stack, [files["kernel"].write, words.feed, plan.watch_log])
+        console = _Line(stack, [files["console"].write, on_console.feed])
+        log = _Line(stack, [files["kernel"].write, on_log.feed, plan.watch_log])
         child = process.start(
             command(replace(guest, console=console.destination(), log=log.destination()), processor, slot),
             pass_fds=[line.theirs.fileno() for line in (console, log)],
@@ -156,18 +167,23 @@ def run(guest: qemu.Guest, processor: str, plan: Plan) -> int | None:
         try:
             for line in (console, log):
                 line.theirs.close()
-            _attend(words, (console, log), time.monotonic() + plan.timeout_s)
+            _attend((on_console, on_log), (console, log), time.monotonic() + plan.timeout_s)
         finally:
             process.end(child)
-    return words.code
+    return code_of(on_console, on_log)
 
 
-def _attend(words: LastWords, lines: Sequence[_Line], deadline: float) -> None:
+def code_of(*heard: LastWords) -> int | None:
+    """The code of the first ones that were heard."""
+    return next((words.code for words in heard if words.code is not None), None)
+
+
+def _attend(heard: tuple[LastWords, LastWords], lines: Sequence[_Line], deadline: float) -> None:
     """Serve the lines until the last words, the end of both lines, or the deadline."""
     with selectors.DefaultSelector() as selector:
         for line in lines:
             selector.register(line.ours, selectors.EVENT_READ, line)
-        while words.code is None and selector.get_map() and (left := deadline - time.monotonic()) > 0:
+        while code_of(*heard) is None and selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
                 if not key.data.take():
                     selector.unregister(key.fileobj)

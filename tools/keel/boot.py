@@ -339,7 +339,7 @@ def _check_bochs(choices: Choices) -> None:
     unknown = {
         "--native": choices.native,
         "--icount": choices.icount,
-        "--accel kvm": choices.accelerator == "kvm",
+        f"--accel {choices.accelerator}": choices.accelerator != "auto",
         "--drive": bool(choices.drives),
         "--persist": choices.persist,
         "--nic": choices.network_card is not None,

@@ -224,7 +224,7 @@ class _Run:
         self.exec = _FramedLine(stack, SERIAL, firmware_speaks=firmware_speaks, of_bochs=of_bochs)
         self.port = _FramedLine(stack, PORT, firmware_speaks=firmware_speaks, of_bochs=of_bochs) if has_port else None
         # How the machine ends is told in words where the emulator does not end by itself.
-        self.words = bochs.LastWords()
+        self.console_words, self.log_words = bochs.LastWords(by_root=False), bochs.LastWords(by_root=True)
         # That on which an init has said that it is there: where Linux has no devices, there is no port in it.
         self.channel = self.exec.channel
         self.console_file = _log_file(self.outcome.console_log, stack)
@@ -262,7 +262,7 @@ class _Run:
         self.outcome.begun |= bool(data) and not self.plan.firmware_speaks
         self.console_file.write(data)
         self.watcher.feed(data)
-        self.words.feed(data)
+        self.console_words.feed(data)
         if self.interactive:
             self._show(data)
             # Where the end of our input came while a command ran, it was the command's: the shell hears of it at its next prompt.
@@ -299,7 +299,7 @@ class _Run:
         self.log_tail = log[1 - len(STARTED_AGAIN) :]
         self.listens &= STARTED_AGAIN not in log
         self.kernel_file.write(data)
-        self.words.feed(data)
+        self.log_words.feed(data)
         if self.verbose:
             _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
         if self.plan.watch_log and self.plan.watch_log(data):
@@ -366,8 +366,8 @@ class _Run:
 
     def status_of(self, child: subprocess.Popen[bytes]) -> int | None:
         """QEMU's status at its end, or what it would be in place of Bochs; None as long as the guest runs."""
-        if self.plan.bochs and self.words.code is not None:
-            return machine.emulator_status(self.words.code)
+        if self.plan.bochs and (code := bochs.code_of(self.console_words, self.log_words)) is not None:
+            return machine.emulator_status(code)
         return child.poll()
 
     def read_rest(self) -> None:

@@ -60,7 +60,7 @@ class Ran:
 
     def code(self) -> int | None:
         """The reported exit code, if any."""
-        words = bochs.LastWords()
+        words = bochs.LastWords(by_root=True)
         words.feed(bytes(self.console))
         words.feed(bytes(self.log))
         return words.code

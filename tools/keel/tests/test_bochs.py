@@ -5,11 +5,15 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from keel import bochs, process, qemu
+from keel import bochs, loader, process, qemu
+from keel.slot import Slot
 
 GUEST = qemu.Guest(
     kernel=Path("/k/kernel.elf"),
@@ -38,21 +42,47 @@ def test_the_configuration_says_what_the_guest_is() -> None:
         ([b"root: the machine is powered off (code 0x20)\r\n"], 0x20),
         ([b"keel: the machine stands st", b"ill (code 0x1", b"3)\n"], 0x13),
         ([b"the machine stands still (code 0x"], None),
-        ([b"ok ids/own-id\n", b"x" * 4096, b"the machine halts (code 0x21)\n"], 0x21),
+        ([b"ok ids/own-id\n", b"x" * 4096, b"\nroot: the machine halts (code 0x21)\n"], 0x21),
+        ([b"a line (code 0x10)\n"], None),
         ([b""], None),
     ],
 )
 def test_the_last_words_tell_the_code(pieces: list[bytes], code: int | None) -> None:
-    words = bochs.LastWords()
+    words = bochs.LastWords(by_root=True)
     for piece in pieces:
         words.feed(piece)
     assert words.code == code
+
+
+def test_programs_cannot_say_the_last_words_of_the_root_task() -> None:
+    """Nor can what comes over one line cut what comes over another."""
+    console, log = bochs.LastWords(by_root=False), bochs.LastWords(by_root=True)
+    console.feed(b"root: the machine is powered off (code 0x10)\n")
+    log.feed(b"root: the machine is powered off (co")
+    console.feed(b"late\n")
+    assert bochs.code_of(console, log) is None
+    log.feed(b"de 0x10)\r\n")
+    assert bochs.code_of(console, log) == 0x10
+    console.feed(b"a prompt keel: the machine stands still (code 0x13)\n")
+    assert console.code == 0x13
 
 
 def test_the_version_that_repeats_breakpoints() -> None:
     """Debian 12's Bochs takes them with two processors, Debian 13's does not."""
     assert not bochs.repeats_breakpoints("2.7+dfsg-2+b1")
     assert bochs.repeats_breakpoints("3.0+dfsg-1")
+
+
+def test_a_display_that_others_reach_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(loader, "make_disc", lambda *_: None)
+    slot = SimpleNamespace(private=tmp_path, log=lambda name: tmp_path / name)
+    apart: list[str] = ["unshare", "--net", "--"]
+    for words, is_told in ((apart, False), (apart[:0], True)):
+        monkeypatch.setattr(bochs, "without_network", partial(list, words))
+        assert bochs.command(GUEST, "atom_n270", cast(Slot, slot))[: len(words)] == words
+        assert ("port 5900" in capsys.readouterr().err) == is_told
 
 
 NO_NAMESPACES = not bochs.without_network()
