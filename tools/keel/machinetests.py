@@ -60,10 +60,10 @@ class Ran:
 
     def code(self) -> int | None:
         """The reported exit code, if any."""
-        words = bochs.LastWords(by_root=True)
-        words.feed(bytes(self.console))
-        words.feed(bytes(self.log))
-        return words.code
+        on_console, on_log = bochs.LastWords(by_root=True), bochs.LastWords(by_root=True)
+        on_console.feed(bytes(self.console))
+        on_log.feed(bytes(self.log))
+        return bochs.code_of(on_console, on_log)
 
     def find(self, pattern: str) -> tuple[float, re.Match[str]] | None:
         """The first line that matches a pattern, and when it came."""
