@@ -580,6 +580,20 @@ def test_turns_are_counted_between_stamps(small_turns: ModuleType) -> None:
     }
     with pytest.raises(ValueError):
         small_turns.counted(["one"], output, log)
+    rows = 'words\n{"one_side": 1}\n{"name": "select", "iterations": 2, "tsc": [1, 2], "span": [16, 48]}\n'
+    assert small_turns.counted_rows(rows, log) == {"select": small_turns.Counted(0.75, 8)}
+
+
+def test_turns_of_an_object_are_what_the_longer_run_has_more(small_turns: ModuleType, small_applications: ModuleType) -> None:
+    """By as many objects as it has more."""
+    found = {}
+    for name, request in small_applications.REQUESTS.items():
+        objects = request.repetitions * request.objects
+        for times in (1, small_applications.LONGER):
+            run_name = small_applications.run_name(name, times * request.repetitions)
+            found[run_name] = small_turns.Counted(1000 + 3 * times * objects, 5000 + 7 * times * objects)
+    assert set(found) == set(small_applications.runs())
+    assert small_turns.counted_objects(found) == dict.fromkeys(small_applications.REQUESTS, small_turns.Counted(3, 7))
 
 
 def test_turns_are_added_to_the_figures_without_them(
@@ -588,12 +602,13 @@ def test_turns_are_added_to_the_figures_without_them(
     """With the cost of instructions, an exception, its return and segment loads on the paper's machine."""
     assert small_turns.instructions_of_a_turn('x\n{"accesses": 10, "one_side": 20, "both_sides": 8020}\n') == 800
     assert small_turns.cycles_of_a_turn("pentium4-1400", 800) == 800 + 700 + 700 + 4 * 63.25
-    results = small_samples(run, small_programs, "gcc", native=(1, 1), large=(60_000, 1), small=(20_000, 1), resident=(1, 1))
+    results = small_samples(run, small_programs, "gcc", native=(1, 1), large=(60_000, 1), small=(20_000, 1), resident=(21_000, 1))
     kept = {"gcc": small_programs.found(results, "program", {"gcc": []}, [])[1]}
     counted = {"getpid": small_turns.Counted(9, 100), "gcc": small_turns.Counted(10, 5000)}
-    [_, getpid, gcc] = small_turns.table(counted, 547, kept)
-    assert getpid == ["getpid", "9", "100", "19,800", "", "", "", ""]
-    assert gcc == ["gcc", "10", "5,000", "22,000", "20,000", "42,000", "3.00", "1.43"]
+    [title, getpid, gcc] = small_turns.table(counted, 547, kept)
+    assert getpid == ["getpid", "9", "100", "19,800", *[""] * 6]
+    assert gcc == ["gcc", "10", "5,000", "22,000", "20,000", "42,000", "3.00", "1.43", "1.05", "0.50"]
+    assert len(title) == len(getpid) == len(gcc)
 
 
 def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs: ModuleType, tmp_path: Path) -> None:
