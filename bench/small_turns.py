@@ -61,8 +61,9 @@ SEGMENT_LOADS = 4
 LIMIT_S = 3600
 TURN = re.compile(r"^(\d+)e\[CPU\d+ *\] \w+_virtual_checks\(\): \w+ beyond limit", re.MULTILINE)
 STAMPED = re.compile(r"^[0-9a-f]{16}$", re.MULTILINE)
-# Of the packages: what nothing here uses, and would be read from Bochs's disc.
+# gcc links no program without these archives.
 NEEDED_TO_LINK = r"(?<!/libgcc)(?<!/libc_nonshared)"
+# Of the packages: what nothing here uses, and would be read from Bochs's disc.
 LEFT_OUT = re.compile(rf".*(/lto1$|lto-dump|gold|gcov|[aut]san|{NEEDED_TO_LINK}\.a$|LLVM|/dri/|/share/(doc|locale|man)/)")
 # The servers, and the rows of small_servers.PROGRAM whose turns are counted.
 SERVERS = {

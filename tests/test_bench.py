@@ -584,6 +584,15 @@ def test_turns_are_counted_between_stamps(small_turns: ModuleType) -> None:
     assert small_turns.counted_rows(rows, log) == {"select": small_turns.Counted(0.75, 8)}
 
 
+def test_a_root_for_counting_turns_can_link_a_program(small_turns: ModuleType) -> None:
+    """It lacks what is large and not used, of which each would be read from the emulator's disc."""
+    library, compiler = "usr/lib/i386-linux-gnu/", "usr/lib/gcc/i686-linux-gnu/12/"
+    needed = [f"{library}libc.so.6", f"{library}libc_nonshared.a", f"{compiler}libgcc.a", f"{compiler}liblto_plugin.so"]
+    assert not [name for name in needed if small_turns.LEFT_OUT.match(name)]
+    unused = [f"{library}libc.a", f"{library}libLLVM-15.so.1", f"{library}dri/swrast_dri.so", f"{compiler}lto1"]
+    assert all(small_turns.LEFT_OUT.match(name) for name in unused)
+
+
 def test_turns_of_an_object_are_what_the_longer_run_has_more(small_turns: ModuleType, small_applications: ModuleType) -> None:
     """By as many objects as it has more."""
     found = {}
