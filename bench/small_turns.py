@@ -218,7 +218,7 @@ def table(found: dict[str, Counted], instructions: float, kept: dict[str, Any]) 
         rows[0] += [f"{other} / {SMALL}", "with turns"]
     for name, work in found.items():
         added = work.turns * turn
-        row = [name, f"{work.turns:,.1f}".removesuffix(".0"), f"{work.instructions:,.0f}", f"{added:,.0f}"]
+        row = [name, f"{work.turns:z,.1f}".removesuffix(".0"), f"{work.instructions:,.0f}", f"{added:z,.0f}"]
         experiment = kept.get(EXPERIMENTS.get(name, ""), {})
         if experiment:
             small, *others = (modelled_of(experiment, system, name) for system in (SMALL, LARGE, RESIDENT))

@@ -101,13 +101,6 @@ def small_switches(run: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small_turns(small_programs: ModuleType) -> ModuleType:
-    """bench/small_turns.py, which uses the others."""
-    assert small_programs.__name__ == "small_programs"
-    return load("small_turns")
-
-
-@pytest.fixture(scope="module")
 def small_servers(small_programs: ModuleType) -> ModuleType:
     """bench/small_servers.py, which uses the others."""
     assert small_programs.__name__ == "small_programs"
@@ -119,6 +112,13 @@ def small_applications(small_programs: ModuleType) -> ModuleType:
     """bench/small_applications.py, which uses the others."""
     assert small_programs.__name__ == "small_programs"
     return load("small_applications")
+
+
+@pytest.fixture(scope="module")
+def small_turns(small_applications: ModuleType, small_servers: ModuleType) -> ModuleType:
+    """bench/small_turns.py, which uses the others."""
+    assert {small_applications.__name__, small_servers.__name__} == {"small_applications", "small_servers"}
+    return load("small_turns")
 
 
 @pytest.fixture(scope="module")
@@ -603,6 +603,34 @@ def test_turns_of_an_object_are_what_the_longer_run_has_more(small_turns: Module
             found[run_name] = small_turns.Counted(1000 + 3 * times * objects, 5000 + 7 * times * objects)
     assert set(found) == set(small_applications.runs())
     assert small_turns.counted_objects(found) == dict.fromkeys(small_applications.REQUESTS, small_turns.Counted(3, 7))
+
+
+def test_turns_are_counted_of_all_that_are_measured_in_windows(
+    run: ModuleType, small_turns: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each guest has the packages and files of its workloads, and windows of their size."""
+    guests = []
+
+    def in_bochs(_: Path, packages: tuple[str, ...], files: dict[str, Path], steps: list[str]) -> tuple[str, str]:
+        guests.append((set(packages), set(files), " ".join(steps)))
+        lines = [f"{time:016x}" for time in range(steps.count(f"/tmp/{small_turns.STAMP}"))]
+        rows = [row for _, rows in small_turns.SERVERS.values() for row in rows if re.search(rf"\b{row}\b", steps[0])]
+        lines += [json.dumps({"name": row, "iterations": 1, "tsc": [1], "span": [0, 9]}) for row in rows]
+        return "\n".join([*lines, '{"accesses": 1, "one_side": 1, "both_sides": 9}']), ""
+
+    monkeypatch.setattr(small_turns, "in_bochs", in_bochs)
+    monkeypatch.setattr(run, "build_programs", lambda *_: None)
+    tables, kept = small_turns.measure(tmp_path)
+    assert set(small_turns.EXPERIMENTS) < set(kept["turns"])
+    assert len(tables[1][1]) == len(kept["turns"]) + 1
+    for package, file, step in (
+        ("gcc", run.GCC_SOURCES[0], "echo 512 >"),
+        ("make", "make/bench/guest/separate.mk", "echo 512 >"),
+        ("sqlite3", "servers", "./servers select-constant"),
+        ("lighttpd", "lighttpd.conf", "./servers reply"),
+    ):
+        assert any(package in packages and file in files and step in steps for packages, files, steps in guests)
+    assert any("xvfb" in packages and "echo 256 >" in steps and "exec Xvfb" in steps for packages, _, steps in guests)
 
 
 def test_turns_are_added_to_the_figures_without_them(
