@@ -59,6 +59,7 @@ REQUESTS = {
 # A program in C, made from clean: each file by a compiler of its own, then the linker.
 SOURCES = ("bench.c", "small.c", "pipes.c")
 HEADERS = ("bench.h", "measure.h", "working_set.h")
+MAKE_PACKAGES = (*COMPILER, "make")
 MAKEFILE, TREE = "separate.mk", "make/bench/guest"
 BUILDS = {
     MAKE: Workload(f"make -s -C {TREE} -f {MAKEFILE}", "1.00; misses -3 % at most", window_mb=512, most_mb=360),
@@ -99,27 +100,31 @@ def per_object(samples: run.Samples, requests: Mapping[str, Request]) -> run.Sam
     return found
 
 
-def start_server() -> list[str]:
-    """The shell's words that start the X server, wait until it is ready or has ended, and make it do everything once."""
+def start_server(root: str) -> list[str]:
+    """The shell's words that start a root's X server, wait until it is ready or has ended, and make it do everything once."""
     command = shlex.quote(f"{limit(SERVER_MB)}; exec {SERVER}")
     once = shlex.quote(f"{limit(SERVER_MB)}; {x11perf((request.option for request in REQUESTS.values()), 1)} >&2")
     return [
-        f"mkdir -p {APART}/tmp/.X11-unix",
+        f"mkdir -p {root}/tmp/.X11-unix",
         f"mkfifo {READY}",
-        f"{{ chroot {APART} /bin/sh -c {command} > {READY} & }}",
+        f"{{ chroot {root} /bin/sh -c {command} > {READY} & }}",
         f"read display < {READY}",
-        f"chroot {APART} /bin/sh -c {once}",
+        f"chroot {root} /bin/sh -c {once}",
     ]
 
 
-def measure_x11perf(output: Path) -> Found:
-    """Table 3."""
-    workloads = {
+def runs() -> dict[str, Workload]:
+    """The two runs of x11perf for each request."""
+    return {
         run_name(name, repetitions): Workload(x11perf([request.option], repetitions))
         for name, request in REQUESTS.items()
         for repetitions in (request.repetitions, LONGER * request.repetitions)
     }
-    measured = measure_programs(output, workloads, X_PACKAGES, {}, start_server(), MACHINES)
+
+
+def measure_x11perf(output: Path) -> Found:
+    """Table 3."""
+    measured = measure_programs(output, runs(), X_PACKAGES, {}, start_server(APART), MACHINES)
     results = {system: per_object(samples, REQUESTS) for system, samples in measured.items()}
     papers = {name: beside(results, name, request.paper) for name, request in REQUESTS.items()}
     title = ["resident / small", "paper, large", "paper, small", "paper, large / small"]
@@ -132,8 +137,12 @@ def beside(results: run.Results, name: str, paper: tuple[int, int]) -> list[str]
     return [f"{resident / small:.2f}", *(f"{cycles:,}" for cycles in paper), f"{paper[0] / paper[1]:.2f}"]
 
 
+def tree() -> dict[str, Path]:
+    """What is made, by its names in a guest."""
+    files = {f"{TREE}/{source}": run.SOURCES / source for source in (MAKEFILE, *HEADERS, *SOURCES)}
+    return files | {"make/guest/mark.h": run.REPOSITORY / "guest" / "mark.h"}
+
+
 def measure_make(output: Path) -> Found:
     """Section 4.9, its second half."""
-    files = {f"{TREE}/{source}": run.SOURCES / source for source in (MAKEFILE, *HEADERS, *SOURCES)}
-    files["make/guest/mark.h"] = run.REPOSITORY / "guest" / "mark.h"
-    return found_of(measure_programs(output, BUILDS, (*COMPILER, "make"), files), BUILDS)
+    return found_of(measure_programs(output, BUILDS, MAKE_PACKAGES, tree()), BUILDS)

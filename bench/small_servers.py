@@ -40,12 +40,17 @@ PAPER_REQUEST, PAPER_QUERY = "1.05 to 1.06", "1.03 at most"
 TITLE = ["paper, large / small"]
 
 
+def files_of(output: Path) -> dict[str, Path]:
+    """What the servers' guest has in /tmp, when the program has been built."""
+    return {PROGRAM: output / PROGRAM, CONFIGURATION: run.SOURCES / CONFIGURATION}
+
+
 def measure_rows(output: Path, is_wanted: Callable[[str], bool], server: str) -> run.Results:
     """The wanted rows of the program that measures, on each system, with a server of Debian's for i386."""
     run.build_programs(output, PROGRAM)
     rows = [row for row in run.listed(output / PROGRAM) if is_wanted(row)]
     work = Workload(f"./{PROGRAM} {' '.join(rows)}")
-    files = archive({PROGRAM: output / PROGRAM, CONFIGURATION: run.SOURCES / CONFIGURATION})
+    files = archive(files_of(output))
     results: run.Results = {}
     for system in SYSTEMS:
         steps = [*MOUNTS, f"tar -x -C {APART}/tmp", *window_steps(system, work), f"chroot {APART} {in_limits(work)}"]

@@ -101,13 +101,6 @@ def small_switches(run: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def small_turns(small_programs: ModuleType) -> ModuleType:
-    """bench/small_turns.py, which uses the others."""
-    assert small_programs.__name__ == "small_programs"
-    return load("small_turns")
-
-
-@pytest.fixture(scope="module")
 def small_servers(small_programs: ModuleType) -> ModuleType:
     """bench/small_servers.py, which uses the others."""
     assert small_programs.__name__ == "small_programs"
@@ -119,6 +112,13 @@ def small_applications(small_programs: ModuleType) -> ModuleType:
     """bench/small_applications.py, which uses the others."""
     assert small_programs.__name__ == "small_programs"
     return load("small_applications")
+
+
+@pytest.fixture(scope="module")
+def small_turns(small_applications: ModuleType, small_servers: ModuleType) -> ModuleType:
+    """bench/small_turns.py, which uses the others."""
+    assert {small_applications.__name__, small_servers.__name__} == {"small_applications", "small_servers"}
+    return load("small_turns")
 
 
 @pytest.fixture(scope="module")
@@ -580,6 +580,57 @@ def test_turns_are_counted_between_stamps(small_turns: ModuleType) -> None:
     }
     with pytest.raises(ValueError):
         small_turns.counted(["one"], output, log)
+    rows = 'words\n{"one_side": 1}\n{"name": "select", "iterations": 2, "tsc": [1, 2], "span": [16, 48]}\n'
+    assert small_turns.counted_rows(rows, log) == {"select": small_turns.Counted(0.75, 8)}
+
+
+def test_a_root_for_counting_turns_can_link_a_program(small_turns: ModuleType) -> None:
+    """It lacks what is large and not used, of which each would be read from the emulator's disc."""
+    library, compiler = "usr/lib/i386-linux-gnu/", "usr/lib/gcc/i686-linux-gnu/12/"
+    needed = [f"{library}libc.so.6", f"{library}libc_nonshared.a", f"{compiler}libgcc.a", f"{compiler}liblto_plugin.so"]
+    assert not [name for name in needed if small_turns.LEFT_OUT.match(name)]
+    unused = [f"{library}libc.a", f"{library}libLLVM-15.so.1", f"{library}dri/swrast_dri.so", f"{compiler}lto1"]
+    assert all(small_turns.LEFT_OUT.match(name) for name in unused)
+
+
+def test_turns_of_an_object_are_what_the_longer_run_has_more(small_turns: ModuleType, small_applications: ModuleType) -> None:
+    """By as many objects as it has more."""
+    found = {}
+    for name, request in small_applications.REQUESTS.items():
+        objects = request.repetitions * request.objects
+        for times in (1, small_applications.LONGER):
+            run_name = small_applications.run_name(name, times * request.repetitions)
+            found[run_name] = small_turns.Counted(1000 + 3 * times * objects, 5000 + 7 * times * objects)
+    assert set(found) == set(small_applications.runs())
+    assert small_turns.counted_objects(found) == dict.fromkeys(small_applications.REQUESTS, small_turns.Counted(3, 7))
+
+
+def test_turns_are_counted_of_all_that_are_measured_in_windows(
+    run: ModuleType, small_turns: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each guest has the packages and files of its workloads, and windows of their size."""
+    guests = []
+
+    def in_bochs(_: Path, packages: tuple[str, ...], files: dict[str, Path], steps: list[str]) -> tuple[str, str]:
+        guests.append((set(packages), set(files), " ".join(steps)))
+        lines = [f"{time:016x}" for time in range(steps.count(f"/tmp/{small_turns.STAMP}"))]
+        rows = [row for _, rows in small_turns.SERVERS.values() for row in rows if re.search(rf"\b{row}\b", steps[0])]
+        lines += [json.dumps({"name": row, "iterations": 1, "tsc": [1], "span": [0, 9]}) for row in rows]
+        return "\n".join([*lines, '{"accesses": 1, "one_side": 1, "both_sides": 9}']), ""
+
+    monkeypatch.setattr(small_turns, "in_bochs", in_bochs)
+    monkeypatch.setattr(run, "build_programs", lambda *_: None)
+    tables, kept = small_turns.measure(tmp_path)
+    assert set(small_turns.EXPERIMENTS) < set(kept["turns"])
+    assert len(tables[1][1]) == len(kept["turns"]) + 1
+    for package, file, step in (
+        ("gcc", run.GCC_SOURCES[0], "echo 512 >"),
+        ("make", "make/bench/guest/separate.mk", "echo 512 >"),
+        ("sqlite3", "servers", "./servers select-constant"),
+        ("lighttpd", "lighttpd.conf", "./servers reply"),
+    ):
+        assert any(package in packages and file in files and step in steps for packages, files, steps in guests)
+    assert any("xvfb" in packages and "echo 256 >" in steps and "exec Xvfb" in steps for packages, _, steps in guests)
 
 
 def test_turns_are_added_to_the_figures_without_them(
@@ -588,12 +639,13 @@ def test_turns_are_added_to_the_figures_without_them(
     """With the cost of instructions, an exception, its return and segment loads on the paper's machine."""
     assert small_turns.instructions_of_a_turn('x\n{"accesses": 10, "one_side": 20, "both_sides": 8020}\n') == 800
     assert small_turns.cycles_of_a_turn("pentium4-1400", 800) == 800 + 700 + 700 + 4 * 63.25
-    results = small_samples(run, small_programs, "gcc", native=(1, 1), large=(60_000, 1), small=(20_000, 1), resident=(1, 1))
+    results = small_samples(run, small_programs, "gcc", native=(1, 1), large=(60_000, 1), small=(20_000, 1), resident=(21_000, 1))
     kept = {"gcc": small_programs.found(results, "program", {"gcc": []}, [])[1]}
     counted = {"getpid": small_turns.Counted(9, 100), "gcc": small_turns.Counted(10, 5000)}
-    [_, getpid, gcc] = small_turns.table(counted, 547, kept)
-    assert getpid == ["getpid", "9", "100", "19,800", "", "", "", ""]
-    assert gcc == ["gcc", "10", "5,000", "22,000", "20,000", "42,000", "3.00", "1.43"]
+    [title, getpid, gcc] = small_turns.table(counted, 547, kept)
+    assert getpid == ["getpid", "9", "100", "19,800", *[""] * 6]
+    assert gcc == ["gcc", "10", "5,000", "22,000", "20,000", "42,000", "3.00", "1.43", "1.05", "0.50"]
+    assert len(title) == len(getpid) == len(gcc)
 
 
 def test_the_32_bit_program_has_the_papers_calls(run: ModuleType, small_programs: ModuleType, tmp_path: Path) -> None:

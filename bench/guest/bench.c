@@ -9,10 +9,11 @@
  *   bench list                     the names of all rows
  *   bench command NAME REPEATS CMD [ARGUMENT...]   how long a whole program takes
  *
- * Each row prints {"name", "iterations", "warm_ups", "parts", "idle_ticks", "tsc": [one number for
- * each repetition]}. Warm-ups are the repetitions ahead of these; a whole program has none. Parts
- * are the pieces that a repetition marks for the emulator's profiler. Idle ticks are Linux's clock
- * ticks without work between the first and the last repetition; a row that idled is not a measure.
+ * Each row prints {"name", "iterations", "warm_ups", "parts", "idle_ticks", "span", "tsc": [one
+ * number for each repetition]}. Warm-ups are the repetitions ahead of these; a whole program has
+ * none. Parts are the pieces that a repetition marks for the emulator's profiler. Idle ticks are
+ * Linux's clock ticks without work between the first and the last repetition; a row that idled is
+ * not a measure. The span has the time stamps ahead of the first repetition and after the last.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,6 +48,11 @@ static struct {
 	long count;
 	uint64_t start, time;
 } *parts;
+
+/* Time stamps ahead of the first repetition and after the last. */
+struct span {
+	uint64_t begin, end;
+};
 
 void part_begins(void)
 {
@@ -85,10 +91,12 @@ void end_children(void)
 }
 
 /* All repetitions have as many parts as the last. */
-static void print_result(const char *name, long iterations, int warm_ups, long idle, const uint64_t *tsc, int repeats)
+static void print_result(const char *name, long iterations, int warm_ups, long idle, const struct span *span,
+			 const uint64_t *tsc, int repeats)
 {
-	printf("{\"name\": \"%s\", \"iterations\": %ld, \"warm_ups\": %d, \"parts\": %ld, \"idle_ticks\": %ld, \"tsc\": [",
-	       name, iterations, warm_ups, parts->count, idle);
+	printf("{\"name\": \"%s\", \"iterations\": %ld, \"warm_ups\": %d, \"parts\": %ld, \"idle_ticks\": %ld, ", name,
+	       iterations, warm_ups, parts->count, idle);
+	printf("\"span\": [%" PRIu64 ", %" PRIu64 "], \"tsc\": [", span->begin, span->end);
 	for (int i = 0; i < repeats; i++)
 		printf("%s%" PRIu64, i ? ", " : "", tsc[i]);
 	printf("]}\n");
@@ -113,6 +121,7 @@ static void settle(const struct row *row)
 
 static void measure(const struct row *row)
 {
+	struct span span = { 0 };
 	uint64_t tsc[REPEATS];
 	long idle = 0;
 
@@ -122,8 +131,10 @@ static void measure(const struct row *row)
 		settle(row);
 	/* The repetition numbered -1 warms up. */
 	for (int i = -1; i < REPEATS; i++) {
-		if (i == 0)
+		if (i == 0) {
 			idle = idle_ticks();
+			span.begin = stamp();
+		}
 		if (row->before)
 			row->before();
 		parts->count = parts->time = 0;
@@ -135,10 +146,11 @@ static void measure(const struct row *row)
 		if (i >= 0)
 			tsc[i] = parts->time;
 	}
+	span.end = stamp();
 	idle = idle_ticks() - idle;
 	if (row->finish)
 		row->finish();
-	print_result(row->name, row->iterations, 1, row->outside ? 0 : idle, tsc, REPEATS);
+	print_result(row->name, row->iterations, 1, row->outside ? 0 : idle, &span, tsc, REPEATS);
 }
 
 /*
@@ -149,6 +161,7 @@ static int measure_command(const char *name, int repeats, char **argv)
 {
 	uint64_t tsc[REPEATS];
 	long idle = idle_ticks();
+	struct span span = { .begin = stamp() };
 	int status = 0, done;
 
 	if (repeats < 1 || repeats > REPEATS)
@@ -168,7 +181,8 @@ static int measure_command(const char *name, int repeats, char **argv)
 		part_ends();
 		tsc[done] = parts->time;
 	}
-	print_result(name, !status, 0, idle_ticks() - idle, tsc, done);
+	span.end = stamp();
+	print_result(name, !status, 0, idle_ticks() - idle, &span, tsc, done);
 	return !!status;
 }
 
