@@ -923,7 +923,7 @@ def test_switches_are_drawn(small_switches: ModuleType, tmp_path: Path) -> None:
 def test_a_traced_guest_has_a_limit(
     run: ModuleType, small_switches: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A guest that hangs does not keep the measurement for ever."""
+    """The measurement ends even if a guest hangs."""
     seen: list[str] = []
     (tmp_path / small_switches.LIBRARY).touch()
     (tmp_path / "switches-none.trace").touch()
