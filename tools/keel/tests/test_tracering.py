@@ -153,6 +153,7 @@ class Strange(Emulator):
         ("m", "E14", "shows no more of the ring"),
         ("m", None, "gave no answer to gdb's m"),
         ("Z", "E22", "'E22' to gdb's Z"),
+        ("Z", None, "gave no answer to gdb's Z"),
         ("c", "W00", "'W00' to gdb's c"),
     ],
 )
