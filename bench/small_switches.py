@@ -33,6 +33,8 @@ SERVER = "Linux"
 # The first tasks, by number: the µ-kernel starts two, and the root task those of tools/keel/boot.conf.
 KNOWN = {1: "sigma0", 2: "root", 3: "heartbeat"}
 MEMORY_MB = 3072
+# The limit for a guest in seconds, with all the time that it stands still while its events are read.
+LIMIT_S = 7200
 # Each is compiled by itself; the others are included.
 SOURCES = ("network.c", "pipes.c", "signals.c")
 HEADERS = ("bench.h", "measure.h")
@@ -194,7 +196,7 @@ def traced(output: Path, name: str, work: Workload) -> list[Event]:
     steps.append(f"LD_PRELOAD={place}/{LIBRARY} sh -c '{work.command}'")
     print(f"bench: tracing {name} ...", file=sys.stderr, flush=True)
     arguments = ["trace", "--exec", " && ".join(steps), "--all", str(file), "--mem", str(MEMORY_MB)]
-    run.run_keel(arguments, name, archive(output))
+    run.run_keel([*arguments, "--timeout", str(LIMIT_S)], name, archive(output))
     with file.open() as lines:
         return trace.parse(line.rstrip("\n") for line in lines)
 

@@ -972,10 +972,25 @@ def test_switches_are_drawn(small_switches: ModuleType, tmp_path: Path) -> None:
     assert not (tmp_path / "small-spaces.svg").exists()
 
 
-def test_each_switch_of_a_command_is_seen(run: ModuleType, small_switches: ModuleType, tmp_path: Path) -> None:
+def test_a_traced_guest_has_a_limit(
+    run: ModuleType, small_switches: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The measurement ends even if a guest hangs."""
+    seen: list[str] = []
+    (tmp_path / small_switches.LIBRARY).touch()
+    (tmp_path / "switches-none.trace").touch()
+    monkeypatch.setattr(run, "run_keel", lambda arguments, *_: seen.extend(arguments))
+    assert small_switches.traced(tmp_path, "none", small_switches.Workload("", "true")) == []
+    assert seen[seen.index("--timeout") + 1] == str(small_switches.LIMIT_S)
+
+
+def test_each_switch_of_a_command_is_seen(
+    run: ModuleType, small_switches: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More of them than the ring holds at once; the trace has no gap. The programs of a pipeline switch to each other."""
     work = small_switches.Workload("", "seq 200000 | wc -l", names={"seq": "pipe", "wc": "pipe"})
     run.build_programs(tmp_path, small_switches.LIBRARY)
+    monkeypatch.setattr(small_switches, "LIMIT_S", run.LIMIT_S)
     events = small_switches.traced(tmp_path, "pipe", work)
     assert len(events) > 2 * importlib.import_module("keel.tracering").RECORDS
     found = small_switches.analysed(events, work)

@@ -39,6 +39,8 @@ class Dialogue:
         self._heard = bytearray()
         self.begun = False
         self.over = False
+        # The kernel stands in the debugger by itself.
+        self.panicked = False
 
     def begin(self) -> bytes:
         """The guest has done what it should: what to send first."""
@@ -51,6 +53,7 @@ class Dialogue:
         if not self._heard.endswith(PROMPT):
             return b""
         if not self.begun:
+            self.panicked = True
             self.begin()  # It needs no key: the kernel has panicked.
         text = self._heard.removesuffix(PROMPT).decode(errors="replace")
         self._heard.clear()

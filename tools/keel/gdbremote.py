@@ -5,6 +5,7 @@ import contextlib
 import re
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 CHUNK = 1 << 16
@@ -12,6 +13,9 @@ CHUNK = 1 << 16
 MOST_BYTES = 2000
 # gdb's key that stops the guest.
 INTERRUPT = b"\x03"
+DIGITS = re.compile(r"([0-9a-f]{2})+")
+# How much of a wrong answer an error message has, in characters.
+SHOWN = 40
 
 
 def packet(text: str) -> bytes:
@@ -20,16 +24,18 @@ def packet(text: str) -> bytes:
 
 
 def connect(gdb: socket.socket, address: Path, limit_s: float) -> None:
-    """Wait until the emulator listens, and connect, by which the guest stops."""
+    """Wait until the emulator listens, and connect, by which the guest stops; after the limit TimeoutError."""
     end = time.monotonic() + limit_s
-    while gdb.connect_ex(str(address)) != 0 and time.monotonic() < end:
+    while gdb.connect_ex(str(address)) != 0:
+        if time.monotonic() >= end:
+            raise TimeoutError(f"no emulator listened at {address} for {limit_s:g} s")
         time.sleep(0.05)
 
 
 def ask(gdb: socket.socket, text: str) -> str:
-    """Send a packet; the answer, empty if the guest has gone."""
+    """Send a packet; the answer, empty if the guest has gone. After the socket's limit, if it has one, TimeoutError."""
     answer = None
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(ConnectionError), _telling(text):
         gdb.sendall(packet(text))
         received = b""
         while not (answer := re.search(rb"\$([^#]*)#..", received)):
@@ -41,12 +47,26 @@ def ask(gdb: socket.socket, text: str) -> str:
     return answer[1].decode(errors="replace") if answer else ""
 
 
+@contextlib.contextmanager
+def _telling(text: str) -> Iterator[None]:
+    """Says what was not answered in time."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise TimeoutError(f"the emulator gave no answer to gdb's {text}") from error
+
+
 def memory(gdb: socket.socket, address: int, size: int) -> bytes:
-    """Memory at an address of the stopped guest's; shorter if the guest has gone, or there is nothing."""
+    """Memory at an address of the stopped guest's; shorter if the guest has gone, or there is nothing.
+
+    An answer that is no memory is a ValueError.
+    """
     found = b""
     while len(found) < size:
         answer = ask(gdb, f"m{address + len(found):x},{min(MOST_BYTES, size - len(found)):x}")
         if not answer or answer.startswith("E"):
             break
+        if not DIGITS.fullmatch(answer):
+            raise ValueError(f"the emulator answered {answer[:SHOWN]!r} where memory was asked for")
         found += bytes.fromhex(answer)
     return found

@@ -28,12 +28,18 @@ KINDS = ("CALL", "INTERRUPT", "LEAVE", "SWITCH", "IDLE", "MESSAGE", "FAULT", "EX
 PROCESSOR_SHIFT, LABEL_SHIFT, BYTE = 8, 32, 0xFF
 # abi/src/ids.rs: fields of an id, and those below which it is a kernel object's.
 VERSION_SHIFT, TASK_SHIFT, TASK_MASK, LTHREAD_SHIFT, LTHREAD_MASK, SMALL_IDS = 44, 24, 0xFFFFF, 8, 0xFFFF, 4096
-# How long the emulator may take to listen, with all that is built before.
-LISTENS_S = 3600.0
+# How long the emulator may take to listen after its start, and then to answer while the guest stands still: on a busy host.
+LISTENS_S = 60.0
+ANSWERS_S = 60.0
 # How long to wait until the guest is stopped again.
 AGAIN_S = 0.2
 # Writes of 8 bytes stop the guest.
 WATCH = "2,{:x},8"
+# The records that are watched in turn.
+WATCHED = (RING, RING + RECORD.size)
+# How the answer begins when the guest has stopped.
+STOPPED = "T"
+LOST = "the emulator has gone, or shows no more of the ring"
 
 
 def name_of(thread: int) -> str:
@@ -54,8 +60,28 @@ def decode(memory: bytes) -> Iterator[Event]:
             yield Event(time, processor, kind, name_of(thread), name_of(partner), what >> LABEL_SHIFT, word, "-")
 
 
+def _demand(gdb: socket.socket, text: str, wanted: str) -> None:
+    """Send a packet; the answer must begin so."""
+    answer = gdbremote.ask(gdb, text)
+    if not answer:
+        raise ConnectionError(LOST)
+    if not answer.startswith(wanted):
+        raise ValueError(f"the emulator answered {answer[: gdbremote.SHOWN]!r} to gdb's {text}")
+
+
+def _piece(gdb: socket.socket, start: int, records: int) -> bytes:
+    """So many records of the ring, from an address on."""
+    memory = gdbremote.memory(gdb, start, records * RECORD.size)
+    if len(memory) < records * RECORD.size:
+        raise ConnectionError(LOST)
+    return memory
+
+
 class Reader(threading.Thread):
-    """Reads the ring of a guest that waits for gdb, until `finish`, into a file with lines like the debugger's."""
+    """Reads the ring of a guest that waits for gdb, until `finish`, into a file with lines like the debugger's.
+
+    What fails is kept in `error`: then the file is not whole, and the guest goes on by itself.
+    """
 
     def __init__(self, gdb: Path, output: Path) -> None:
         super().__init__(daemon=True)
@@ -64,25 +90,50 @@ class Reader(threading.Thread):
         self._over = threading.Event()
         # Held while the guest may be made to stop. Nothing may reach the emulator after the last packet: that stops it, too.
         self._asking = threading.Lock()
+        self._detached = False
         self._last = -1
         self.count = 0
+        self.error: OSError | ValueError | None = None
 
     def run(self) -> None:
+        """Read all; nobody else would notice what fails here."""
+        try:
+            with self._socket as gdb:
+                gdbremote.connect(gdb, self._address, LISTENS_S)
+                gdb.settimeout(ANSWERS_S)
+                try:
+                    # Not earlier: an older trace is kept until there is a guest.
+                    with self._output.open("w") as file:
+                        self._follow(gdb, file)
+                finally:
+                    self._let_go(gdb)
+        except (OSError, ValueError) as error:
+            self.error = error
+
+    def _follow(self, gdb: socket.socket, file: TextIO) -> None:
         """Stop at the first and the second record in turn: then the first one is whole, and before that all others."""
-        with self._output.open("w") as file, self._socket as gdb:
-            gdbremote.connect(gdb, self._address, LISTENS_S)
-            pieces = ((RING, RING + RECORD.size, RECORDS - 1), (RING + RECORD.size, RING, 1))
-            for watched, start, records in itertools.cycle(pieces):
-                gdbremote.ask(gdb, "Z" + WATCH.format(watched))
-                stopped = self._over.is_set() or gdbremote.ask(gdb, "c")
+        pieces = ((WATCHED[0], WATCHED[1], RECORDS - 1), (WATCHED[1], WATCHED[0], 1))
+        for watched, start, records in itertools.cycle(pieces):
+            _demand(gdb, "Z" + WATCH.format(watched), "OK")
+            if not self._over.is_set():
+                # This answer may take as long as the guest runs.
+                gdb.settimeout(None)
+                _demand(gdb, "c", STOPPED)
+                gdb.settimeout(ANSWERS_S)
+            _demand(gdb, "z" + WATCH.format(watched), "OK")
+            if self._over.is_set():
+                break
+            self._keep(file, _piece(gdb, start, records))
+        self._keep(file, _piece(gdb, RING, RECORDS))
+
+    def _let_go(self, gdb: socket.socket) -> None:
+        """Let the guest go on, whatever has failed, as far as the emulator is still there."""
+        with self._asking, contextlib.suppress(OSError):
+            self._detached = True
+            gdb.settimeout(ANSWERS_S)
+            for watched in WATCHED:
                 gdbremote.ask(gdb, "z" + WATCH.format(watched))
-                if self._over.is_set() or not stopped:
-                    break
-                self._keep(file, gdbremote.memory(gdb, start, records * RECORD.size))
-            self._keep(file, gdbremote.memory(gdb, RING, RECORDS * RECORD.size))
-            with self._asking:
-                gdbremote.ask(gdb, "D")
-                self._over.clear()
+            gdbremote.ask(gdb, "D")
 
     def _keep(self, file: TextIO, memory: bytes) -> None:
         """Write the events that are new."""
@@ -98,6 +149,6 @@ class Reader(threading.Thread):
         while self.is_alive():
             with self._asking, contextlib.suppress(OSError):
                 # The emulator ignores it while it does not run.
-                if self._over.is_set():
+                if not self._detached:
                     self._socket.sendall(gdbremote.INTERRUPT)
             self.join(AGAIN_S)

@@ -2,6 +2,7 @@
 """`./keel run`: builds what is missing, boots a guest, and turns its end into an exit status."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,14 +45,22 @@ KVM_BEGINS_S = 20.0
 KVM_BEGINS_FROM_DISC_S = 120.0
 
 
-def run(settings: Settings, choices: boot.Choices, dialogue: Dialogue | None = None) -> int:
-    """Runs the verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked."""
+def run(
+    settings: Settings,
+    choices: boot.Choices,
+    dialogue: Dialogue | None = None,
+    start_reader: Callable[[], None] | None = None,
+) -> int:
+    """Runs the verb; returns the exit status of `./keel`. At the end the kernel's debugger may be asked.
+
+    `start_reader` is called when the guest is about to start: it starts what speaks to the emulator in gdb's place.
+    """
     boot.check(choices)
     if choices.release:
         release.refuse(choices)
         settings, choices = release.opened(settings, choices, choices.release)
     with forward.held(_forwards(choices)) as forwards:
-        return _run(settings, choices, forwards, dialogue)
+        return _run(settings, choices, forwards, dialogue, start_reader)
 
 
 def _forwards(choices: boot.Choices) -> list[qemu.Forward]:
@@ -60,7 +69,13 @@ def _forwards(choices: boot.Choices) -> list[qemu.Forward]:
     return [*server, *forward.parse_all(choices.forwards)]
 
 
-def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward, ...], dialogue: Dialogue | None) -> int:
+def _run(
+    settings: Settings,
+    choices: boot.Choices,
+    forwards: tuple[qemu.Forward, ...],
+    dialogue: Dialogue | None,
+    start_reader: Callable[[], None] | None,
+) -> int:
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
     packages.require(settings, needs_of(settings, choices))
@@ -89,7 +104,7 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
             disc = mine.private / "disc.iso"
             loader.make_disc(described, mine.private, disc, mine.log("disc"))
             described = replace(described, disc=disc)
-        greet(settings, choices, accelerator, described.display)
+        greet(settings, choices, accelerator, described.display, has_reader=start_reader is not None)
         plan = guest.Plan(
             slot=mine,
             command=None if choices.command is None else os.fsencode(choices.command),
@@ -103,7 +118,9 @@ def _run(settings: Settings, choices: boot.Choices, forwards: tuple[qemu.Forward
             plan.console = mine.console if choices.command is None else None
             plan.on_up = detached.leave(mine, has_console=plan.console is not None)
             mine.note_run(_kind(choices), choices.command, detached=True)
-        outcome = _run_guest(settings, choices, described, plan)
+        if start_reader:
+            start_reader()
+        outcome = after_dialogue(dialogue, _run_guest(settings, choices, described, plan))
         for place in disks.full_places(attached):
             say(f"the host's disk at {place} is full: what the guest wrote last may be missing ({FREE_SPACE})")
         return conclude(choices, outcome)
@@ -283,21 +300,32 @@ def _symbols(settings: Settings, choices: boot.Choices, described: qemu.Guest) -
     return {} if choices.kernel else {slot.LINUX: settings.native_symbols}
 
 
-def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str) -> None:
-    """What is booted and how to leave it; with --exec our error output has only the command's."""
-    if settings.verbose or choices.gdb or choices.command is None:
+def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: str, *, has_reader: bool = False) -> None:
+    """What is booted and how to leave it; with --exec our error output has only the command's.
+
+    A reader that we start has the place of the user's gdb.
+    """
+    for_gdb = choices.gdb and not has_reader
+    if settings.verbose or for_gdb or choices.command is None:
         system = f"native Linux{f' ({choices.kernel})' if choices.kernel else ''}" if choices.native else "Linux on Keel"
         if choices.application:
             system = f"Linux with {choices.application.name} in ring 0"
         say(f"booting {system}, accelerator: {accelerator}")
         if choices.processors > (own := len(os.sched_getaffinity(0))):
             say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")
-    if choices.gdb:
+    if for_gdb:
         say("the guest waits at its first instruction; in another terminal: ./keel gdb")
     if display.startswith("vnc="):
         say(f"the screen can be seen by VNC at {display.removeprefix('vnc=')}")
     if choices.command is None and not choices.detached:
         say("Ctrl-A x ends the guest, and so does leaving its shell")
+
+
+def after_dialogue(dialogue: Dialogue | None, outcome: guest.Outcome) -> guest.Outcome:
+    """How the guest ended: one whose debugger was asked, and that has told no end of its own, was still running at its limit."""
+    unended = outcome.emulator_status is None and outcome.command_status is None
+    asked = dialogue is not None and dialogue.over and not dialogue.panicked
+    return replace(outcome, timed_out=True) if asked and unended else outcome
 
 
 def conclude(choices: boot.Choices, outcome: guest.Outcome) -> int:

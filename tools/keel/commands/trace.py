@@ -8,7 +8,7 @@ from pathlib import Path
 from .. import boot, bootconf, debugged, debugger, examples, machine, packages, rust, slot, tracering
 from .. import trace as events
 from ..config import Settings
-from ..errors import KeelError, Status
+from ..errors import KeelError, Status, system_error
 from ..progress import say
 from . import run as run_command
 
@@ -35,6 +35,12 @@ def trace(settings: Settings, wanted: Wanted) -> int:
         raise KeelError("say what to trace: one of an example, --boot-conf or --exec", "", Status.USAGE)
     if wanted.processors < 1 or wanted.last is not None and wanted.last < 1:
         raise KeelError("--processors and --last must be at least 1", "", Status.USAGE)
+    if wanted.command is not None and wanted.processors > 1:
+        raise KeelError(
+            f"--processors {wanted.processors} is for native guests, and that of --exec has one",
+            "leave --processors or --exec out",
+            Status.USAGE,
+        )
     if wanted.everything:
         if wanted.command is None or wanted.last or wanted.chrome:
             raise KeelError("--all is for --exec", "it goes without --last and --chrome", Status.USAGE)
@@ -83,8 +89,6 @@ def _everything(settings: Settings, wanted: Wanted, output: Path) -> int:
     place = slot.Slot(name, settings.run / name, settings.logs).gdb_socket
     if place is None:
         raise KeelError(f"{settings.run} is too long a path for a socket", "clone into a shorter path")
-    # Before the guest waits for the reader.
-    output.touch()
     reader = tracering.Reader(place, output)
     choices = boot.Choices(
         command=wanted.command,
@@ -96,12 +100,23 @@ def _everything(settings: Settings, wanted: Wanted, output: Path) -> int:
         name=name,
         kernel_line=f"nofast trace={tracering.KILOBYTES}",
     )
-    reader.start()
-    status = run_command.run(settings, choices, debugger.Dialogue(_after(reader)))
+    boot.check(choices)
+    # Whether it can be written is known before anything is built, and an older trace in it is kept until the guest is there.
+    with output.open("a"):
+        pass
+    status = run_command.run(settings, choices, debugger.Dialogue(_after(reader)), reader.start)
+    if isinstance(reader.error, OSError):
+        raise system_error(_not_whole(output), reader.error, f"see {settings.logs}")
+    if reader.error:
+        raise KeelError(f"{_not_whole(output)}: {reader.error}", f"see {settings.logs}")
     if reader.is_alive():
         raise KeelError("the guest came to no end at which the rest could be read", f"see {settings.logs}")
     say(f"{reader.count} events are in {output}")
     return status
+
+
+def _not_whole(output: Path) -> str:
+    return f"the trace in {output} is not whole"
 
 
 def _after(reader: tracering.Reader) -> debugger.Script:

@@ -14,7 +14,7 @@ def test_a_script_is_said_line_by_line() -> None:
     assert dialogue.hear(b"v1\n" + PROMPT) == b"check\r"
     assert not dialogue.over
     assert dialogue.hear(b"check\nkeel: check: ok\n" + PROMPT) == b""
-    assert dialogue.over
+    assert dialogue.over and not dialogue.panicked
     assert answers == [["1.0v1", "2.0v1"], ["check: ok"]]
 
 
@@ -22,4 +22,4 @@ def test_a_panic_needs_no_key() -> None:
     answers: list[list[str]] = []
     dialogue = Dialogue(ask(["threads"], answers))
     assert dialogue.hear(b"keel: PANIC: no\n" + PROMPT) == b"threads\r"
-    assert dialogue.begun
+    assert dialogue.begun and dialogue.panicked

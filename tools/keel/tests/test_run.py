@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keel import boot, machine, packages
-from keel.commands.run import conclude, greet, needs_of
+from keel import boot, debugger, machine, packages
+from keel.commands.run import after_dialogue, conclude, greet, needs_of
 from keel.config import Settings
 from keel.console import End
 from keel.errors import KeelError, Status
@@ -98,6 +98,28 @@ def test_more_processors_than_the_host_has_take_turns(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     greet(Settings(), boot.Choices(processors=processors), "tcg", "none")
     assert ("8 processors take turns on the 2 of this machine" in capsys.readouterr().err) == told
+
+
+def test_gdb_is_offered_unless_a_reader_has_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a reader our error output has only the command's."""
+    choices = boot.Choices(command="true", gdb=True)
+    greet(Settings(), choices, "tcg", "none", has_reader=True)
+    assert capsys.readouterr().err == ""
+    greet(Settings(), choices, "tcg", "none")
+    assert "in another terminal: ./keel gdb" in capsys.readouterr().err
+
+
+def test_a_guest_that_the_debugger_ended_was_at_its_limit(tmp_path: Path) -> None:
+    """Not where the command's status had come, or the kernel has panicked."""
+    asked, panicked = debugger.Dialogue(debugger.ask([], [])), debugger.Dialogue(debugger.ask([], []))
+    asked.begin()
+    for dialogue in (asked, panicked):
+        dialogue.hear(debugger.PROMPT)
+        assert dialogue.over
+    assert conclude(EXEC, after_dialogue(asked, outcome(tmp_path))) == Status.TIMEOUT
+    assert conclude(EXEC, after_dialogue(asked, outcome(tmp_path, command_status=7))) == 7
+    for other in (panicked, None):
+        assert conclude(EXEC, after_dialogue(other, outcome(tmp_path))) == Status.EMULATOR
 
 
 def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
