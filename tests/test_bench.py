@@ -794,7 +794,7 @@ def test_the_fastcgi_server_answers_whole_requests_only(run: ModuleType, tmp_pat
 
 
 def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:
-    """As SVG and PNG, a panel for each working set, and requests to a web server. Results without the ping-pong are refused."""
+    """As SVG and PNG, a panel for each working set, also of pipes, and requests to a web server. Nothing else is drawn."""
     kept = tmp_path / "small.json"
 
     def draw() -> subprocess.CompletedProcess[str]:
@@ -804,15 +804,19 @@ def test_small_spaces_are_drawn(pingpong: ModuleType, tmp_path: Path) -> None:
     trips = pingpong.as_kept(pingpong.trips(*round_trips(pingpong)))
     sample = {"modelled": {"pentium4-1400": {"untagged": [20, 30]}}}
     requests = {system: {"reply": sample, "fastcgi-16": sample, "fastcgi-32": sample} for system in ("large", "small")}
-    kept.write_text(json.dumps({pingpong.NAME: trips, "fastcgi": requests}))
+    trips_by_pipes = {"pipe": sample, "pipe-data-16": sample, "pipe-code-32": sample, "pipe-nops-4096": sample}
+    pipes = dict.fromkeys(("native", "large", "small", "resident"), trips_by_pipes)
+    kept.write_text(json.dumps({pingpong.NAME: trips, "fastcgi": requests, "pipes": pipes}))
     assert draw().returncode == 0
     assert ">pages that the FastCGI server reads<" in (tmp_path / "small-web.svg").read_text()
+    drawn = (tmp_path / "small-pipes.svg").read_text()
+    assert all(f">{name}<" in drawn for name in (*pipes, "ITLB: pages with a jump"))
     drawn = (tmp_path / "small-spaces.svg").read_text()
     assert all(f">{name}<" in drawn for name in ("large spaces", "small spaces", "trace cache: NOPs"))
     assert (tmp_path / "small-spaces.png").stat().st_size
     kept.write_text("{}")
     refused = draw()
-    assert refused.returncode == 1 and "has no ping-pong" in refused.stderr
+    assert refused.returncode == 1 and "nothing that is drawn: no ping-pong, no pipes" in refused.stderr
 
 
 def test_native_tasks_in_windows_change_no_space(run: ModuleType, tmp_path: Path) -> None:
