@@ -10,8 +10,8 @@
 """
 
 import json
-import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ import small_switches
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from small_pingpong import LARGE, SMALL, TAGGED, UNTAGGED, Trip
+from small_pingpong import LARGE, SMALL, TAGGED, UNTAGGED
+from small_programs import PAPER_MACHINE as MACHINE
+from small_programs import modelled_of
 
 NAME, PIPES_NAME, WEB_NAME = "small-spaces", "small-pipes", "small-web"
-# The paper's.
-MACHINE = "pentium4-1400"
 PANELS = {"nops": "trace cache: NOPs", "code": "ITLB: pages with a jump", "data": "DTLB: pages with a read"}
 # Place and variant to the label and the line.
 CURVES = {
@@ -43,34 +43,46 @@ WEB_WIDTH_INCHES = 5.0
 PIPE = "pipe"
 
 
-def draw_panel(axes: Axes, sizes: dict[int, dict[str, Trip]]) -> None:
-    """The curves of one working set."""
-    for number, ((place, variant), (label, line)) in enumerate(CURVES.items()):
-        cycles = [places[place].cycles[MACHINE][variant] for places in sizes.values()]
-        axes.plot(list(sizes), cycles, line, marker=".", color=f"C{number}", label=label)
+def finish(axes: Axes) -> None:
+    """What each picture of cycles has."""
     axes.set_ylim(bottom=0)
     axes.grid(visible=True, linewidth=0.3)
 
 
-def cycles_of(sample: dict[str, Any]) -> float:
-    """An operation's cycles, of what is kept of a sample."""
-    return float(statistics.median(sample["modelled"][MACHINE][UNTAGGED]))
-
-
-def draw_pipes(kept: dict[str, Any]) -> Figure:
-    """All panels of round trips through pipes."""
+def draw_panels(draw: Callable[[Axes, str], None]) -> Figure:
+    """Round trips: a panel for each working set, whose curves are drawn by its name."""
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
-    for axes, (kind, title) in zip(panels, PANELS.items(), strict=True):
-        for system, samples in kept.items():
-            begin = f"{PIPE}-{kind}-"
-            rows = {0: PIPE} | {int(name.removeprefix(begin)): name for name in samples if name.startswith(begin)}
-            axes.plot(list(rows), [cycles_of(samples[name]) for name in rows.values()], marker=".", label=system)
-        axes.set_ylim(bottom=0)
-        axes.grid(visible=True, linewidth=0.3)
+    for axes, (row, title) in zip(panels, PANELS.items(), strict=True):
+        draw(axes, row)
+        finish(axes)
         axes.set_title(title, fontsize="medium")
     panels[0].set_ylabel(f"cycles of a round trip, model {MACHINE}", fontsize="small")
     panels[0].legend(fontsize="small")
     return figure
+
+
+def draw_pingpong(kept: Any) -> Figure:
+    """The ping-pong."""
+    found = small_pingpong.from_kept(kept)
+
+    def draw(axes: Axes, row: str) -> None:
+        for number, ((place, variant), (label, line)) in enumerate(CURVES.items()):
+            cycles = [places[place].cycles[MACHINE][variant] for places in found[row].values()]
+            axes.plot(list(found[row]), cycles, line, marker=".", color=f"C{number}", label=label)
+
+    return draw_panels(draw)
+
+
+def draw_pipes(kept: dict[str, Any]) -> Figure:
+    """Round trips through pipes."""
+
+    def draw(axes: Axes, row: str) -> None:
+        begin = f"{PIPE}-{row}-"
+        for system, samples in kept.items():
+            names = {0: PIPE} | {int(name.removeprefix(begin)): name for name in samples if name.startswith(begin)}
+            axes.plot(list(names), [modelled_of(kept, system, name) for name in names.values()], marker=".", label=system)
+
+    return draw_panels(draw)
 
 
 def draw_requests(kept: dict[str, Any]) -> Figure:
@@ -79,24 +91,11 @@ def draw_requests(kept: dict[str, Any]) -> Figure:
     for system, samples in kept.items():
         rows = [name for name in samples if name.startswith(small_servers.REQUEST)]
         pages = [int(name.removeprefix(small_servers.REQUEST)) for name in rows]
-        axes.plot(pages, [cycles_of(samples[name]) for name in rows], marker=".", label=system)
-    axes.set_ylim(bottom=0)
-    axes.grid(visible=True, linewidth=0.3)
+        axes.plot(pages, [modelled_of(kept, system, name) for name in rows], marker=".", label=system)
+    finish(axes)
     axes.set_xlabel("pages that the FastCGI server reads", fontsize="small")
     axes.set_ylabel(f"cycles of a request, model {MACHINE}", fontsize="small")
     axes.legend(fontsize="small")
-    return figure
-
-
-def draw_pingpong(kept: Any) -> Figure:
-    """All panels of the ping-pong."""
-    found = small_pingpong.from_kept(kept)
-    figure, panels = pyplot.subplots(1, len(PANELS), figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
-    for axes, (row, title) in zip(panels, PANELS.items(), strict=True):
-        draw_panel(axes, found[row])
-        axes.set_title(title, fontsize="medium")
-    panels[0].set_ylabel(f"cycles of a round trip, model {MACHINE}", fontsize="small")
-    panels[0].legend(fontsize="small")
     return figure
 
 

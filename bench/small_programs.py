@@ -167,6 +167,11 @@ def found(results: run.Results, what: str, papers: dict[str, list[str]], title: 
     return tables, kept
 
 
+def modelled_of(kept: dict[str, Any], system: str, name: str) -> float:
+    """The cycles of an operation on the paper's machine, by what is kept of an experiment."""
+    return float(statistics.median(kept[system][name]["modelled"][PAPER_MACHINE][UNTAGGED]))
+
+
 def measure_rows(output: Path, is_wanted: Callable[[str], bool]) -> run.Results:
     """The wanted rows of the program that measures, on each system."""
     run.build_programs(output, PROGRAM)

@@ -9,7 +9,6 @@ loads of segment registers; misses of caches are not in it. bench/small.py runs 
 
 import json
 import re
-import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import run
 import small_applications
 import small_servers
 from small_applications import BUILDS, LONGER, MAKE, MAKE_PACKAGES, REQUESTS, X11PERF, X_PACKAGES
-from small_pingpong import LARGE, SMALL, UNTAGGED
+from small_pingpong import LARGE, SMALL
 from small_programs import (
     APART,
     COMMANDER,
@@ -35,13 +34,14 @@ from small_programs import (
     TEXT_BYTES,
     TEXT_LINE,
     TOOLS,
-    WINDOW_SIZE,
     WITHOUT,
     WORDS,
     Found,
     Workload,
     command_of,
     in_limits,
+    modelled_of,
+    window_steps,
 )
 from small_servers import DATABASE, DATABASE_SERVER, FASTCGI, REPLY, REQUEST, WEB_SERVER
 
@@ -180,9 +180,9 @@ def count_programs(
     before: Sequence[str] = (),
 ) -> dict[str, Counted]:
     """The turns of whole programs, all in windows of the first one's size."""
-    size = next(iter(workloads.values())).window_mb
+    sized = window_steps(SMALL, next(iter(workloads.values())))
     works = {name: command_of(name, work) for name, work in workloads.items()}
-    return count(output, packages, files, [f"echo {size} > {WINDOW_SIZE}", *before], works)[1]
+    return count(output, packages, files, [*sized, *before], works)[1]
 
 
 def count_server(output: Path, server: str, rows: Sequence[str]) -> dict[str, Counted]:
@@ -203,11 +203,6 @@ def cycles_of_a_turn(machine: str, instructions: float) -> float:
     """The same in cycles of a machine."""
     model = {key: float(value) for key, value in timing.machines()[machine].items() if key in timing.TIMES}
     return instructions * model["instruction"] + model["exception"] + model["iret"] + SEGMENT_LOADS * model["segment_load"]
-
-
-def modelled_of(experiment: dict[str, Any], system: str, name: str) -> float:
-    """The cycles of the paper's machine, of what small.json has of an experiment."""
-    return float(statistics.median(experiment[system][name]["modelled"][PAPER_MACHINE][UNTAGGED]))
 
 
 def table(found: dict[str, Counted], instructions: float, kept: dict[str, Any]) -> list[list[str]]:

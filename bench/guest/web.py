@@ -17,7 +17,7 @@ ADDRESS = "127.0.0.1"
 ANSWER = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
 PIECE = 4096
 CLIENT = "asks-"
-# Until who is asked is there.
+# Until the one that is asked is there.
 WAIT_S = 0.01
 
 
