@@ -1155,6 +1155,22 @@ def test_an_interrupted_run_goes_on(run: ModuleType, tmp_path: Path, monkeypatch
     assert measured == ["native", "keel", "native"]
 
 
+@pytest.mark.parametrize("words", [[], ["--table"]])
+def test_only_the_paper_s_table_needs_a_build(
+    lines: ModuleType, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without --table the sizes are counted from the sources, and nothing is built."""
+    built: list[bool] = []
+    monkeypatch.setattr(sys, "argv", ["lines.py", *words])
+    monkeypatch.setattr(lines.run, "build_systems", lambda: built.append(True))
+    monkeypatch.setattr(lines, "IMAGES", ())
+    monkeypatch.setattr(lines, "read_for", lambda _out, _source: set())
+    assert lines.main() == 0
+    shown = capsys.readouterr().out
+    assert "kernel mode" in shown
+    assert bool(built) == ("paper, L4Linux" in shown) == bool(words)
+
+
 def test_lines_are_counted_as_in_the_paper(lines: ModuleType, tmp_path: Path) -> None:
     """Lines without comments and blank lines of the files that a build has read: each file once, by owner."""
     out, sources, port = tmp_path / "out", tmp_path / "pristine", tmp_path / "port"

@@ -65,7 +65,8 @@ def bench(settings: Settings, arguments: list[str]) -> int:
     if arguments[:1] == [TASKS]:
         return _tasks(settings, arguments[1:])
     draws = any(argument.startswith(PLOT) for argument in arguments)
-    if not HELP.intersection(arguments):  # which needs nothing
+    # Help needs nothing, and lines are counted without a build.
+    if not HELP.intersection(arguments) and arguments != [LINES]:
         compiler = (*packages.COMPILER, *(packages.NARROW_COMPILER if arguments[:1] == [SMALL] else ()))
         packages.require(settings, packages.PLOTTER if draws else compiler)
     program = settings.repository / "bench" / "run.py"
