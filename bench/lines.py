@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Keel's size, and table 1 of SOSP'97 for Linux on Keel: source lines of what each Linux is built from here.
 
-Table 1 counts the files that the two builds have read, without comments and blank lines as in the paper. Generated files are not
-counted, except x86's files that the port adapts: these count as they are in x86.
+Table 1 counts the files that the two builds have read, without comments and blank lines as in the paper; Keel's own lines are
+counted more strictly (tools/keel/codelines.py). Generated files are not counted, except x86's files that the port adapts: these
+count as they are in x86.
 
   bench/lines.py             prints Keel's own lines and the sizes of the images that are built; `./keel bench lines` does that
   bench/lines.py --table     builds both Linux, and prints table 1 too
@@ -60,7 +61,8 @@ def table(native: set[str], keel: set[str], sources: Path, server_sources: Path)
     """The paper's rows, each with the paper's figures."""
 
     def lines(places: Iterable[str]) -> int:
-        return sum(codelines.lines_of((server_sources if place.startswith(PORT) else sources) / place) for place in places)
+        files = ((server_sources if place.startswith(PORT) else sources) / place for place in places)
+        return sum(codelines.lines_of(file, codelines.count_all) for file in files)
 
     def part(places: set[str], *beginnings: str) -> set[str]:
         return {place for place in places if place.startswith(beginnings)}
@@ -80,7 +82,7 @@ def table(native: set[str], keel: set[str], sources: Path, server_sources: Path)
 
 def sizes() -> list[list[str]]:
     """Keel's own parts, each with its limit."""
-    rows = [["lines of code", "has", "at most"]]
+    rows = [["lines of code", "has", "alarm above"]]
     rows += [[part.name, f"{part.lines(run.REPOSITORY):,}", f"{part.limit:,}" if part.limit else ""] for part in codelines.PARTS]
     return rows
 
