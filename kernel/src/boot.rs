@@ -54,7 +54,7 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let rsdp = loader.rsdp.map_or_else(acpi::find_rsdp, |from| move_rsdp(from, &mut free, &mut loader.reserved));
     apic::find(rsdp, &loader.ram);
     smp::start_boot_processor();
-    let tsc = reference::find_tsc(rsdp);
+    let tsc = reference::find_tsc(rsdp, &loader.ram);
     clock::init(tsc.hz);
     apic::calibrate();
     // What nobody may have: this, and the interrupt controllers.

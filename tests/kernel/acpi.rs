@@ -83,7 +83,7 @@ fn damaged_tables_are_none_or_bounded() {
     let random = Random::new(18);
     let whole = madt(&[&local(0, 1), &x2(300, 1), &io(0xfec0_0000, 0), &[2, 10, 0, 0, 2, 0, 0, 0, 0, 0]]);
     for length in 0..whole.len() {
-        let _ = (parse_madt(&whole[..length]), parse_pm_timer(&whole[..length]));
+        let _ = (parse_madt(&whole[..length]), parse_hpet(&whole[..length]), parse_pm_timer(&whole[..length]));
     }
     for _ in 0..100_000 {
         let mut table: Vec<u8> = whole.clone();
@@ -94,11 +94,24 @@ fn damaged_tables_are_none_or_bounded() {
         if let Some(madt) = parse_madt(&table) {
             (0..256).for_each(|line| assert!(madt.pin(line) < 256, "{:?}", madt.pin(line)));
         }
-        let _ = parse_pm_timer(&table);
+        let _ = (parse_hpet(&table), parse_pm_timer(&table));
     }
     // An entry without a length would never end.
     assert!(parse_madt(&madt(&[&[0, 0]])).is_none() && parse_madt(&madt(&[&[0, 1]])).is_none());
     assert!(parse_madt(&madt(&[&[0, 8, 0]])).is_none());
+}
+
+fn hpet(space: u8, address: u64) -> Vec<u8> {
+    [&[0; HEADER][..], &[1, 0xa2, 0x86, 0x80, space, 64, 0, 0], &address.to_le_bytes(), &[0, 0x64, 0, 0]].concat()
+}
+
+#[test]
+fn an_hpet_is_in_memory_and_aligned() {
+    assert_eq!(parse_hpet(&hpet(0, 0xfed0_0000)), Some(0xfed0_0000));
+    assert_eq!(parse_hpet(&hpet(1, 0xfed0_0000)), None);
+    assert_eq!(parse_hpet(&hpet(0, 0)), None);
+    assert_eq!(parse_hpet(&hpet(0, 0xfed0_03fc)), None);
+    assert_eq!(parse_hpet(&hpet(0, 0xfed0_0000)[..50]), None);
 }
 
 fn fadt(length: usize, port: u32, flags: u32, long: (u8, u64)) -> Vec<u8> {

@@ -58,6 +58,27 @@ fn kilohertz() {
     assert_eq!((of_khz(0), of_khz(999), of_khz(u32::MAX)), (None, None, None));
 }
 
+/// Multipliers and shifts as KVM makes them (Linux, kvm_get_time_scale): 2.4 GHz, 800 MHz, 3 GHz.
+#[test]
+fn kvm_tells_a_multiplier_and_a_shift() {
+    for (hz, multiplier, shift) in
+        [(2400 * MHZ, 0xd555_5555, -1), (800 * MHZ, 0xa000_0000, 1), (3000 * MHZ, 0xaaaa_aaaa, -1)]
+    {
+        let found = of_kvm_clock(multiplier, shift).expect("it makes sense");
+        assert!(found.abs_diff(hz) < 1000, "{found} for {hz}");
+    }
+    for (multiplier, shift) in [(0, 0), (1, 0), (u32::MAX, i8::MIN), (u32::MAX, i8::MAX), (u32::MAX, 31), (1, -31)] {
+        assert_eq!(of_kvm_clock(multiplier, shift), None, "{multiplier} {shift}");
+    }
+}
+
+#[test]
+fn an_hpets_period_is_within_its_specification() {
+    assert_eq!(of_hpet(10_000_000), Some(100 * MHZ));
+    assert_eq!(of_hpet(69_841_279), Some(14_318_179));
+    assert_eq!((of_hpet(0), of_hpet(100_000_001), of_hpet(u32::MAX)), (None, None, None));
+}
+
 /// A machine with a TSC, where every reading of a counter takes time.
 struct Machine {
     hz: u64,

@@ -51,7 +51,9 @@ CASES = (
     Case("la57", ("-cpu", "max"), ((CR4, LA57),)),
     Case("cr4-and-efer", (), ((CR4, OTHERS), (EFER, FFXSR))),
     Case("q35", _q35("")),
-    Case("no-pit", _q35(",pit=off"), clock="ACPI's PM timer"),
+    Case("no-hpet", _q35(",hpet=off")),
+    Case("no-pit", _q35(",pit=off"), clock="the HPET"),
+    Case("pm-timer-alone", _q35(",pit=off,hpet=off"), clock="ACPI's PM timer"),
     Case("microvm", ("-machine", "microvm")),
     Case("no-clock", ("-machine", "microvm,pit=off"), clock=""),
 )

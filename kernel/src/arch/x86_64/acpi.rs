@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The ACPI tables that the kernel reads: the MADT, for interrupt controllers (ACPI 6.4, 5.2.12),
-//! and where the PM timer is (ACPI 6.4, 5.2.9). Everything is read with bounds; a table that makes
-//! no sense is as good as none.
+//! and where the HPET and the PM timer are (IA-PC HPET Specification 1.0a, 3.2.4; ACPI 6.4, 5.2.9).
+//! Everything is read with bounds; a table that makes no sense is as good as none.
 
 use crate::{arch::cpu, arch::direct, base::abi::*, base::facts::Memory, base::*};
 /// The reader of firmware's numbers, for the loader's too.
@@ -141,10 +141,23 @@ fn parse_madt(table: &[u8]) -> Option<Madt> {
     Some(madt)
 }
 
-/// The kind of address that is a port, with which a generic address begins; the address is after
-/// three other bytes.
+/// Kinds of addresses, with which a generic address begins; the address is after three other bytes.
+const IN_MEMORY: u8 = 0;
 const IN_PORTS: u8 = 1;
 const GENERIC_ADDRESS: usize = 4;
+
+/// Finds the physical address of the HPET's registers in its table. `None` if the table makes no
+/// sense.
+pub fn parse_hpet(table: &[u8]) -> Option<u64> {
+    const ADDRESS: usize = 40;
+    /// Its registers fill a block of 1 KB, which does not cross a page then.
+    const BLOCK: u64 = 1 << 10;
+    let address = number(table, ADDRESS + GENERIC_ADDRESS, 8)?;
+    if table[ADDRESS] != IN_MEMORY || address == 0 || address % BLOCK != 0 {
+        return None;
+    }
+    Some(address)
+}
 
 /// The port of the PM timer, by the FADT.
 pub fn parse_pm_timer(table: &[u8]) -> Option<u16> {

@@ -22,8 +22,10 @@ pub const XSAVE: u32 = 13;
 /// own, ecx is its frequency in Hz; each 0 where it is not told (Intel SDM volume 2, CPUID leaf
 /// 15H).
 pub const CRYSTAL: u32 = 0x15;
-/// VMware's leaf, which QEMU has too: eax is the TSC's frequency in kHz.
-const HYPERVISOR_KHZ: u32 = 0x4000_0010;
+/// Leaves of a hypervisor's, of which each that the hypervisor plays begins with its name at a
+/// multiple of 256.
+const HYPERVISOR: u32 = 0x4000_0000;
+const HYPERVISORS: core::ops::Range<u32> = HYPERVISOR..HYPERVISOR + 0x1_0000;
 
 /// What was found in each: a CPUID instruction takes long, and in a virtual machine very long.
 static FOUND: Global<[Cell<u32>; WORDS.len()]> = Global::new([const { Cell::new(0) }; WORDS.len()]);
@@ -87,5 +89,12 @@ pub fn physical_bits() -> u32 {
 /// The TSC's frequency in kHz that a hypervisor tells (VMware's leaf, which QEMU has too), 0 if it
 /// does not; `None` without a hypervisor.
 pub fn hypervisor_tsc_khz() -> Option<u32> {
-    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR_KHZ, 0)[EAX])
+    has(Feature::Hypervisor).then(|| leaf(HYPERVISOR + 0x10, 0)[EAX])
+}
+
+/// Reads the features of KVM's own, 0 without KVM (Linux, Documentation/virt/kvm/x86/cpuid.rst).
+pub fn kvm_features() -> u32 {
+    let name = [b"KVMK", b"VMKV", b"M\0\0\0"].map(|part| u32::from_le_bytes(*part));
+    let mut bases = HYPERVISORS.step_by(0x100).filter(|_| has(Feature::Hypervisor));
+    bases.find(|base| leaf(*base, 0)[EBX..] == name).map_or(0, |base| leaf(base + 1, 0)[EAX])
 }

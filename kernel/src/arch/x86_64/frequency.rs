@@ -3,6 +3,8 @@
 //! several answers counts. Arithmetic alone, for the tests on the host; `reference.rs` reads the
 //! hardware.
 
+use super::clock::NS_PER_S;
+
 /// Measurements at most, because an emulator may be held up in any of them; one is good where this
 /// part of it is unknown.
 const MEASUREMENTS: usize = 50;
@@ -54,6 +56,23 @@ pub fn of_crystal([denominator, numerator, crystal, _]: [u32; 4]) -> Option<u64>
 /// From a hypervisor's kHz, 0 if unknown.
 pub fn of_khz(khz: u32) -> Option<u64> {
     plausible(khz as u128 * 1000)
+}
+
+/// Computes it from KVM's clock, where ns = (ticks << shift) * multiplier >> 32. `None` if that makes
+/// no sense.
+pub fn of_kvm_clock(multiplier: u32, shift: i8) -> Option<u64> {
+    let hz = ((NS_PER_S as u128) << 32).checked_div(multiplier as u128)?;
+    let distance = shift.unsigned_abs() as u32;
+    let scaled = (distance < 32).then(|| if shift < 0 { hz << distance } else { hz >> distance });
+    scaled.and_then(plausible)
+}
+
+/// Computes the frequency in Hz of an HPET from its period in femtoseconds. `None` outside of what
+/// its specification allows.
+pub fn of_hpet(period: u32) -> Option<u64> {
+    const FS_PER_S: u64 = 1_000_000_000_000_000;
+    const LONGEST: u32 = 100_000_000;
+    (1..=LONGEST).contains(&period).then(|| FS_PER_S / period as u64)
 }
 
 /// Something that counts at a known frequency.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tells the TSC's frequency, or counts at a known one: CPUID, hypervisors, the PIT, ACPI's PM
-//! timer. Each is looked at once, at boot.
+//! What tells the TSC's frequency, or counts at a known one: CPUID, hypervisors, the PIT, the HPET,
+//! ACPI's PM timer. Each is looked at once, at boot.
 
 use super::frequency::{self, choose, measure_tsc, Answer, Reference};
-use super::{acpi, cpuid, print::log, regs::*};
+use super::{acpi, cpuid, direct, paging, print::log, regs::*};
+use crate::base::{abi::*, facts::Memory, *};
 
 /// Frequency of the PIT in Hz (Intel 8254).
 const PIT_HZ: u64 = 1_193_182;
@@ -15,20 +16,49 @@ const PM_TIMER_BITS: u64 = 0xff_ffff;
 
 /// The TSC's frequency: what is told comes before what is measured, the majority before all. Panics
 /// if nothing tells it.
-pub fn find_tsc(rsdp: u64) -> Answer {
+pub fn find_tsc(rsdp: u64, ram: &Memory) -> Answer {
     let found = [
         ("the hypervisor's CPUID leaf", cpuid::hypervisor_tsc_khz().and_then(frequency::of_khz)),
+        ("KVM's clock", kvm_clock()),
         ("CPUID's crystal", frequency::of_crystal(cpuid::leaf(cpuid::CRYSTAL, 0))),
         ("the PIT", pit()),
+        ("the HPET", hpet(rsdp, ram)),
         ("ACPI's PM timer", pm_timer(rsdp)),
     ];
     let answers = found.into_iter().filter_map(|(source, hz)| Some(Answer { source, hz: hz? }));
-    let chosen = choose(answers.clone())
-        .expect("no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT or PM timer counts");
+    let chosen = choose(answers.clone()).expect(
+        "no clock: neither CPUID nor a hypervisor tells the TSC's frequency, and no PIT, HPET or PM timer counts",
+    );
     for Answer { source, hz } in answers.filter(|answer| !frequency::agree(answer.hz, chosen.hz)) {
         log!("the TSC has {hz} Hz by {source}, {} Hz by {}, which is believed", chosen.hz, chosen.source);
     }
     chosen
+}
+
+/// KVM's clock of a processor (Linux, Documentation/virt/kvm/x86/msr.rst). Of its words the last
+/// one is used: the multiplier in bits 31:0, the shift in bits 39:32.
+#[repr(C, align(32))]
+struct KvmClock([Word; 4]);
+
+/// Memory that KVM writes to.
+static KVM_CLOCK: KvmClock = KvmClock([const { Word::new(0) }; 4]);
+
+/// Switches KVM's clock on for a moment: KVM fills the structure in before the next instruction.
+fn kvm_clock() -> Option<u64> {
+    const MSR_SYSTEM_TIME_NEW: u32 = 0x4b56_4d01;
+    const HAS_NEW_MSRS: u32 = 1 << 3;
+    const ON: u64 = 1;
+    if cpuid::kvm_features() & HAS_NEW_MSRS == 0 {
+        return None;
+    }
+    // SAFETY: KVM has the register, and writes to the structure alone while it is on.
+    let word = unsafe {
+        wrmsr(MSR_SYSTEM_TIME_NEW, paging::image_physical(&KVM_CLOCK).raw() | ON);
+        let word = KVM_CLOCK.0[3].get();
+        wrmsr(MSR_SYSTEM_TIME_NEW, 0);
+        word
+    };
+    frequency::of_kvm_clock(word as u32, (word >> 32) as i8)
 }
 
 /// Measures with channel 0 of the PIT, which counts down once. Its output is read back, which needs
@@ -69,6 +99,32 @@ fn pit() -> Option<u64> {
         outb(COUNTER, 0);
     }
     hz
+}
+
+/// Measures with the HPET (IA-PC HPET Specification 1.0a, 2.3). It is on for as long as that takes.
+fn hpet(rsdp: u64, ram: &Memory) -> Option<u64> {
+    const CAPABILITIES: u64 = 0;
+    const CONFIGURATION: u64 = 0x10;
+    const COUNTER: u64 = 0xf0;
+    const ON: u32 = 1;
+    let base = keel_abi::acpi::find_map(rsdp, b"HPET", &mut acpi::bytes, acpi::parse_hpet);
+    let base = PhysAddr::new(base.filter(|base| acpi::can_be_registers(*base, ram))?);
+    // SAFETY: a device's registers, by the table and as the address is not RAM's.
+    unsafe { paging::make_uncached(base) };
+    let register = |at: u64| direct(base + at).cast::<u32>();
+    // SAFETY: the registers of the HPET, mapped uncached; the kernel's at boot.
+    let (period, before) =
+        unsafe { (register(CAPABILITIES + 4).read_volatile(), register(CONFIGURATION).read_volatile()) };
+    let hz = frequency::of_hpet(period)?;
+    // SAFETY: as above.
+    let set = |configuration| unsafe { register(CONFIGURATION).write_volatile(configuration) };
+    // SAFETY: as above.
+    let count = || unsafe { register(COUNTER).read_volatile() } as u64;
+    set(before | ON);
+    let reference = Reference { hz, mask: u32::MAX as u64, start: &count, read: &|| Some(count()) };
+    let found = measure_tsc(&reference, &rdtsc);
+    set(before);
+    found
 }
 
 /// Measures with ACPI's PM timer.
