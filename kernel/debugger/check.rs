@@ -4,7 +4,7 @@
 //! runs exclusively.
 
 use super::{each_queued, lthreads, tasks, threads};
-use crate::arch::{clock, cpu, direct, paging::*, print::log};
+use crate::arch::{clock, cpu, paging::*, print::log};
 use crate::base::{Global, Ref, VirtAddr};
 use crate::ipc::kernel_object::{Answer, NO_WORDS};
 use crate::mm::mapdb::{NodeIndex, Store, FIRST};
@@ -35,37 +35,6 @@ macro_rules! expect {
             log!("check: {}", format_args!($($what)*));
         }
     };
-}
-
-/// Panics unless each page of the kernel's half can be written or executed but not both, is out of
-/// the users' reach, and leaves the kernel's text and constants as they are.
-pub fn kernel_map() {
-    // SAFETY: the boot table is the top one.
-    unsafe { check_kernel_table((&raw const boot_pml4).cast(), TOP_LEVEL, UPPER_SLOTS) };
-}
-
-/// Likewise some entries of one table and all below them.
-///
-/// # Safety
-/// `table` is a table of that level of the kernel's half.
-unsafe fn check_kernel_table(table: *const u64, level: u8, slots: core::ops::Range<usize>) {
-    for number in slots {
-        // SAFETY: the caller's contract; entries of tables lead to tables.
-        let entry = unsafe { *table.add(number) };
-        if entry & PRESENT == 0 {
-            continue;
-        }
-        assert!(entry & (USER | MAPPED) == 0, "users reach the kernel's half");
-        if level > 0 && entry & LARGE == 0 {
-            // SAFETY: as above.
-            unsafe { check_kernel_table(direct(leads_to(entry)).cast(), level - 1, 0..ENTRIES) };
-        } else if entry & WRITE != 0 {
-            let start = leads_to(entry).align_down(span(level)).raw();
-            let fixed = fixed_image();
-            assert!(entry & NO_EXECUTE != 0, "physical page {start:#x} of the kernel is writable and executable");
-            assert!(start >= fixed.end || start + span(level) <= fixed.start, "the kernel's text is writable");
-        }
-    }
 }
 
 /// Checks all there is and prints what is wrong, or `check: ok`. How much is wrong.

@@ -70,6 +70,8 @@ pub extern "C" fn boot(magic: u32, address: u32) -> ! {
     let root = start_task(TaskNumber::ROOT, ROOT_PRIORITY, Id::SIGMA0, load(&loader, "root", ROOT_IMAGE));
     assert!(sigma0.id == Id::SIGMA0 && root.id == Id::ROOT);
     smp::start_others(&loader, option(line, b"processors=").unwrap_or(cpu::MAX as u32) as usize);
+    // From now on it stays as it is.
+    kernel_map::check();
     INFO.0.set(Info { processors: cpu::count() as u64, ..INFO.0.get() });
     let (processors, ram, pool, mhz) = (cpu::count(), loader.ram.total() >> 20, pool.size() >> 20, tsc.hz / 1_000_000);
     log!("Keel µ-kernel, {processors} processors, {ram} MB RAM, pool {pool} MB, TSC {mhz} MHz by {}", tsc.source);

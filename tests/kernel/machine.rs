@@ -24,6 +24,8 @@ pub mod fast;
 pub mod fpu;
 #[path = "../../kernel/src/arch/x86_64/frequency.rs"]
 pub mod frequency;
+#[path = "../../kernel/src/arch/x86_64/kernel_map.rs"]
+pub mod kernel_map;
 #[path = "../../kernel/src/arch/x86_64/lookup.rs"]
 pub mod lookup;
 #[path = "../../kernel/src/arch/x86_64/multiboot.rs"]

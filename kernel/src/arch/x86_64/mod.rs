@@ -12,6 +12,7 @@ pub mod direct;
 pub mod entry;
 pub mod fpu;
 pub mod frequency;
+pub mod kernel_map;
 pub mod lookup;
 pub mod multiboot;
 pub mod paging;

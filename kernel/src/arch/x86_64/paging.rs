@@ -358,7 +358,7 @@ const TABLE: u64 = PRESENT | WRITE;
 const CONSTANT: u64 = PRESENT | ACCESSED | DIRTY | GLOBAL | NO_EXECUTE;
 
 /// The kernel's text and constants in physical memory.
-pub(crate) fn fixed_image() -> core::ops::Range<u64> {
+fn fixed_image() -> core::ops::Range<u64> {
     image_physical(&raw const _text).raw()..image_physical(&raw const _data).raw()
 }
 
