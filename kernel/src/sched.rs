@@ -280,7 +280,9 @@ fn put_back(cpu: &Cpu, thread: Ref<Thread>) {
 
 /// Takes the first thread of the highest priority out of the queue.
 fn pop(cpu: &Cpu) -> Option<Ref<Thread>> {
-    cpu.queue.pop().inspect(|thread| thread.unset(Flags::QUEUED))
+    let thread = cpu.queue.pop()?;
+    thread.unset(Flags::QUEUED);
+    Some(thread)
 }
 
 /// Starts a time slice for the thread that runs next, if it must be limited: another thread of the
@@ -322,7 +324,9 @@ pub fn slice_owner(cpu: &Cpu) -> Option<Ref<Thread>> {
 /// Ends a time slice: it has expired, or its owner yields. The owner's preempter is notified.
 pub fn slice_ended(cpu: &Cpu, owner: Option<Ref<Thread>>) {
     cpu.slice_over.set(true);
-    owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)).iter().for_each(|owner| owner.set(Flags::SLICE_ENDED));
+    if let Some(owner) = owner.filter(|owner| owner.has(Flags::HAS_PREEMPTER)) {
+        owner.set(Flags::SLICE_ENDED);
+    }
 }
 
 /// Starts a thread's time slice, or what is left of its last one, on the current CPU.

@@ -238,7 +238,9 @@ fn take_event(thread: Ref<Thread>, open: bool, from: Id) -> bool {
         return true;
     }
     let pending = if open { thread.pending.first() } else { kernel_object::pending_for(thread, from) };
-    pending.inspect(|source| kernel_object::received(*source, thread)).is_some()
+    let Some(source) = pending else { return false };
+    kernel_object::received(source, thread);
+    true
 }
 
 /// Returns the queued sender whose message this receive takes, if there is one. Error: NoPartner,
@@ -276,9 +278,10 @@ fn take_from(sender: Ref<Thread>, receiver: Ref<Thread>) {
     sched::disarm(sender);
     let tag = Tag(sender.frame().si.get());
     if has_items(tag) && !transfer::at_once(sender, receiver, tag) {
-        return transfer::begin(sender, receiver, receiver)
-            .into_iter()
-            .for_each(|result| transfer::sender_ends(sender, result));
+        if let Some(result) = transfer::begin(sender, receiver, receiver) {
+            transfer::sender_ends(sender, result);
+        }
+        return;
     }
     copy(sender, receiver, tag);
     sender_done(sender);
@@ -353,11 +356,15 @@ fn marks(sender: Ref<Thread>, shown: Id, receiver: Ref<Thread>, destination: Id)
     if destination != receiver.id {
         let inside = clan::is_inside(sender.task, receiver.task);
         flags |= if inside { TAG_REDIRECTED } else { TAG_REDIRECTED | TAG_FROM_OUTSIDE };
-        receiver.utcb().iter().for_each(|utcb| utcb.destination.set(destination.0));
+        if let Some(utcb) = receiver.utcb() {
+            utcb.destination.set(destination.0);
+        }
     }
     if shown != sender.id {
         flags |= TAG_PROPAGATED;
-        receiver.utcb().iter().for_each(|utcb| utcb.virtual_sender.set(sender.id.0));
+        if let Some(utcb) = receiver.utcb() {
+            utcb.virtual_sender.set(sender.id.0);
+        }
     }
     flags
 }
@@ -552,7 +559,11 @@ pub fn fail(sender: Ref<Thread>, side: Side, error: Error) {
 /// state.
 pub fn leave_queues(thread: Ref<Thread>) {
     match thread.state() {
-        State::Sending => find(thread.partner.get()).iter().for_each(|partner| partner.senders.remove(thread)),
+        State::Sending => {
+            if let Some(partner) = find(thread.partner.get()) {
+                partner.senders.remove(thread);
+            }
+        }
         State::Receiving => return stop_waiting(thread),
         State::Faulted | State::Preempted => leave_fault(thread),
         _ => return,

@@ -139,7 +139,9 @@ pub fn fire(source: Ref<KernelObject>) {
 /// The hardware's interrupt by message `number` of this processor.
 pub fn message_interrupt(number: u64) {
     apic::end_of_interrupt();
-    message(cpu::cpu().index as u64 * MESSAGES + number).into_iter().for_each(fire);
+    if let Some(source) = message(cpu::cpu().index as u64 * MESSAGES + number) {
+        fire(source);
+    }
 }
 
 /// The hardware's interrupt of a line, or of a device that was told to send the vector of a line
@@ -217,7 +219,9 @@ fn attach(source: Ref<KernelObject>, thread: Ref<Thread>) {
 fn detach(source: Ref<KernelObject>) {
     unqueue(source);
     if source.is_timer() {
-        source.attached.get().iter().for_each(|thread| arm_timer(source, *thread, u64::MAX));
+        if let Some(thread) = source.attached.get() {
+            arm_timer(source, thread, u64::MAX);
+        }
     } else if !source.is_message() {
         apic::set_masked(source.line(), true);
     }

@@ -263,7 +263,9 @@ pub fn proceed(active_partner: Ref<Thread>) {
     // Interrupts may have been off since its pager entered the kernel to reply.
     poll();
     let Some((sender, receiver)) = partners(active_partner) else { return fail(active_partner, Error::Aborted) };
-    run(sender, receiver, active_partner).into_iter().for_each(|result| sender_ends(sender, result));
+    if let Some(result) = run(sender, receiver, active_partner) {
+        sender_ends(sender, result);
+    }
 }
 
 /// Runs the copy loop, and finishes the transfer unless it was preempted. Returns as `begin`.

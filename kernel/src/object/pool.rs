@@ -93,7 +93,9 @@ impl Page {
     /// Page table: so many more of its entries are mappings that have a node.
     pub fn count_mappings(&self, more: i16) {
         self.count_entries(more);
-        self.account.get().iter().for_each(|account| account.count(Kind::Node, more as i64));
+        if let Some(account) = self.account.get() {
+            account.count(Kind::Node, more as i64);
+        }
     }
 }
 
@@ -240,7 +242,9 @@ impl Pool {
     /// # Safety
     /// Nothing refers to the page any more: no table, no object in it, no processor.
     pub unsafe fn free_page(&self, index: PoolPage, kind: Kind) {
-        self.page(index).account.get().iter().for_each(|account| account.count(kind, -1));
+        if let Some(account) = self.page(index).account.get() {
+            account.count(kind, -1);
+        }
         self.give_raw(index);
     }
 
@@ -260,7 +264,9 @@ impl Pool {
 
     fn give_raw(&self, index: PoolPage) {
         let page = self.page(index);
-        page.account.take().iter().for_each(|account| account.used.set(account.used.get() - 1));
+        if let Some(account) = page.account.take() {
+            account.used.set(account.used.get() - 1);
+        }
         page.next.set(self.free.replace(index));
         self.free_pages.set(self.free_pages.get() + 1);
     }

@@ -65,7 +65,9 @@ impl<Owner: Copy> Deadlines<Owner> {
         }
         let rest = self.meld(entry.left.take(), entry.right.take());
         let parent = entry.parent.take();
-        rest.iter().for_each(|rest| rest.parent.set(parent));
+        if let Some(rest) = rest {
+            rest.parent.set(parent);
+        }
         match parent {
             None => self.root.set(rest),
             Some(above) if above.left.get() == Some(entry) => above.left.set(rest),

@@ -86,8 +86,9 @@ impl Lock {
     /// then the current CPU has it, and the direct calls of the lock's CPU end.
     #[cold]
     fn end_direct_calls(&self, found: u8) -> bool {
-        let owner = cpu::all().find(|owner| found == PAIR && ptr::eq(&owner.lock, self));
-        owner.inspect(|owner| direct::settle(owner)).is_some()
+        let Some(owner) = cpu::all().find(|owner| found == PAIR && ptr::eq(&owner.lock, self)) else { return false };
+        direct::settle(owner);
+        true
     }
 
     #[cold]

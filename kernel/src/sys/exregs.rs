@@ -102,7 +102,9 @@ fn apply(thread: Ref<Thread>, mask: u64, record: &SharedExRegs, (frame, calls): 
     if mask & !EX_START != 0 {
         cpu::write_back_elsewhere(thread);
     }
-    frame.into_iter().for_each(|frame| bind(thread, frame));
+    if let Some(frame) = frame {
+        bind(thread, frame);
+    }
     if mask & EX_CANCEL != 0 {
         ipc::cancel(thread);
     }
@@ -139,7 +141,9 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
         sched::redirect(thread);
     }
     thread.put(Flags::BAD_IP, !thread.has(Flags::ALIEN) && frame.ip.get() != canonical(frame.ip.get()));
-    exchange(EX_SP, &record.sp, frame.sp.get()).into_iter().for_each(|sp| frame.sp.set(sp));
+    if let Some(sp) = exchange(EX_SP, &record.sp, frame.sp.get()) {
+        frame.sp.set(sp);
+    }
     if mask & (EX_IP | EX_SP | EX_ARGUMENT) != 0 {
         thread.found.set(0);
     }
@@ -149,8 +153,9 @@ fn set_registers(thread: Ref<Thread>, mask: u64, record: &SharedExRegs) {
     let exchange_id = |bit, value, id: Id| exchange(bit, value, id.0).map_or(id, Id);
     thread.pager.set(exchange_id(EX_PAGER, &record.pager, thread.pager.get()));
     thread.handler.set(exchange_id(EX_HANDLER, &record.handler, thread.handler.get()));
-    let preempter = exchange(EX_PREEMPTER, &record.preempter, thread.preempter.get().0);
-    preempter.into_iter().for_each(|preempter| fault::set_preempter(thread, Id(preempter)));
+    if let Some(preempter) = exchange(EX_PREEMPTER, &record.preempter, thread.preempter.get().0) {
+        fault::set_preempter(thread, Id(preempter));
+    }
     mark_cross_clan_handler(thread);
     record.frame.set(thread.frame_index.get() as u64);
 }

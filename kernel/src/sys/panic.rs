@@ -25,7 +25,9 @@ fn panic(info: &PanicInfo) -> ! {
     if around > 1 {
         regs::halt();
     }
-    cpu.filter(|_| around == 0).into_iter().for_each(lock::stop_others);
+    if let (Some(cpu), 0) = (cpu, around) {
+        lock::stop_others(cpu);
+    }
     if serial::PORT.get() == 0 {
         // Perhaps the command line was not read yet.
         serial::init(serial::COM[0]);

@@ -48,7 +48,9 @@ fn build(plan: &Plan, entry: &Entry, account: Ref<Account>, nesting: u8) -> Resu
     });
     // SAFETY: nobody has seen it.
     filled.inspect_err(|_| unsafe { free_memory(task) })?;
-    plan.chief.iter().for_each(|chief| chief.clan.push_back(task));
+    if let Some(chief) = plan.chief {
+        chief.clan.push_back(task);
+    }
     entry.task.set(Some(task));
     Ok(task)
 }

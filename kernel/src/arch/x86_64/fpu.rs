@@ -94,7 +94,9 @@ impl State {
 
     /// Becomes the initial state.
     fn reset(&self) {
-        self.words().iter().for_each(|word| word.set(0));
+        for word in self.words() {
+            word.set(0);
+        }
         self.words[CONTROL_WORD.0].set(CONTROL_WORD.1);
         self.words[MXCSR.0].set(MXCSR.1);
     }
@@ -125,7 +127,9 @@ fn save(words: &[Word]) {
             asm!("xsave64 [{}]", in(reg) address, in("eax") MASK.get() as u32, in("edx") 0, options(nostack));
         } else {
             asm!("fxsave64 [{}]", in(reg) address, options(nostack));
-            words.get(HEADER).iter().for_each(|word| word.set(MASK.get()));
+            if let Some(word) = words.get(HEADER) {
+                word.set(MASK.get());
+            }
         }
     }
 }
@@ -278,8 +282,12 @@ fn forget_registers(thread: Ref<Thread>) {
 pub fn drop_states(thread: Ref<Thread>) {
     // SAFETY: `sched::forget` and the thread's end leave no other reference.
     unsafe {
-        thread.fpu.take().into_iter().for_each(|state| POOL.delete(state, Kind::Fpu));
-        thread.extra.take().into_iter().for_each(|extra| POOL.delete(extra, Kind::Fpu));
+        if let Some(state) = thread.fpu.take() {
+            POOL.delete(state, Kind::Fpu);
+        }
+        if let Some(extra) = thread.extra.take() {
+            POOL.delete(extra, Kind::Fpu);
+        }
     }
 }
 

@@ -77,7 +77,9 @@ fn of(&[start, line, size, _]: &[u64; 4]) -> Option<(Screen, Range)> {
 pub fn show(shown: Shown) {
     if SHOWN.replace(shown) != shown {
         NEXT.set((0, 0));
-        SCREEN.get().iter().for_each(|screen| (0..screen.rows).for_each(|row| screen.clear(row)));
+        if let Some(screen) = SCREEN.get() {
+            (0..screen.rows).for_each(|row| screen.clear(row));
+        }
     }
 }
 

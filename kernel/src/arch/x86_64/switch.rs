@@ -115,7 +115,9 @@ fn change(cpu: &Cpu, thread: Ref<Thread>) {
 /// The end of `change` to or from a thread that runs 32-bit code in a window.
 #[cold]
 fn change_segments(cpu: &Cpu, old: Option<Ref<Thread>>, thread: Ref<Thread>) {
-    old.into_iter().for_each(show_own_bases);
+    if let Some(old) = old {
+        show_own_bases(old);
+    }
     if cpu.reach.get() != thread.reach.get() {
         segments::select(cpu, thread.reach.get());
     }
