@@ -282,7 +282,7 @@ def _add_ssh(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "ssh", "open a session in a guest that runs with --ssh, or run one command in it")
     verb.add_argument("-t", "--terminal", action="store_true", help="the command has a terminal, as ssh -t gives it")
     verb.add_argument("name", nargs="?", metavar="NAME", help="as ./keel ps lists it; may be left out if there is one only")
-    verb.add_argument("words", metavar="-- CMD", nargs="*", help="the command, each word unchanged; a shell without it")
+    verb.add_argument("words", metavar="-- CMD", nargs="*", help="a line for the guest's shell, or several words, each unchanged")
 
 
 def _suites() -> str:
