@@ -82,6 +82,8 @@ def test_a_session(options: list[str], name: str) -> None:
     with with_ssh(options, name):
         words = keel("ssh", name, "--", "sh", "-c", 'echo "$0 $1"; echo error >&2; exit 3', "a  b", "$HOME;'", timeout_s=LIMIT_S)
         assert words == Result(3, "a  b $HOME;'\n", "error\n")
+        line = keel("ssh", name, "--", "echo one; echo $0; exit 4", timeout_s=LIMIT_S)
+        assert (line.status, line.output.split("\n")[0], "exit" in line.output) == (4, "one", False)
         packed = BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             archive.add(REPOSITORY / "README.md", "README.md")

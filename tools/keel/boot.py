@@ -378,6 +378,26 @@ def _check_kernel(choices: Choices) -> None:
         raise KeelError("--kernel is another native Linux", "give --native as well")
     if choices.kernel != DEBIAN_KERNEL and not Path(choices.kernel or "").is_file():
         raise KeelError(f"--kernel {choices.kernel}: there is no such file", f"a bzImage, or the word {DEBIAN_KERNEL!r}")
+    if choices.persist and choices.root is None:
+        raise KeelError(
+            "--persist needs a root on a disk, and with --kernel it is in memory", "leave one of them out, or give --root"
+        )
+    if choices.kernel == DEBIAN_KERNEL:
+        _check_modules(choices)
+
+
+def _check_modules(choices: Choices) -> None:
+    """Refuse what needs a driver that is a module of Debian's kernel.
+
+    The guest's init mounts shares before a program could load one; the default root alone has no modules at all.
+    """
+    has_modules = choices.root is not None or bool(choices.packages or choices.layer)
+    devices = {"--drive": bool(choices.drives), "--forward": bool(choices.forwards), "--ssh": choices.ssh}
+    needing = {"--share": bool(choices.shares), **({} if has_modules else devices)}
+    if wrong := [option for option, is_given in needing.items() if is_given]:
+        raise KeelError(
+            f"{wrong[0]} needs a driver that Debian's kernel has as a module only", f"leave {wrong[0]} out, or --kernel"
+        )
 
 
 def _check_configuration(choices: Choices) -> None:

@@ -266,8 +266,10 @@ def _add_others(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "stop", "make guests power off")
     verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
     _add_ssh(verbs)
-    verb = _add_verb(verbs, "gdb", "gdb on the running guest, with symbols")
-    verb.add_argument("view", nargs="?", choices=slot.VIEWS, help="whose symbols")
+    verb = _add_verb(verbs, "gdb", "gdb on a running guest, with symbols")
+    verb.add_argument("view", nargs="?", metavar="VIEW", help=f"whose symbols come first: {' or '.join(slot.VIEWS)}")
+    verb.add_argument("name", nargs="?", metavar="NAME", help="as ./keel ps lists it; without it the guest started last")
+    verb.places = slot.VIEWS
     # Each measurement has its own options and help.
     _add_verb(verbs, "bench", "measure Keel against native Linux, or what ./keel bench --help lists", has_help=False)
     verb = _add_verb(verbs, "clean", "remove what was built")
@@ -280,7 +282,7 @@ def _add_ssh(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "ssh", "open a session in a guest that runs with --ssh, or run one command in it")
     verb.add_argument("-t", "--terminal", action="store_true", help="the command has a terminal, as ssh -t gives it")
     verb.add_argument("name", nargs="?", metavar="NAME", help="as ./keel ps lists it; may be left out if there is one only")
-    verb.add_argument("words", metavar="-- CMD", nargs="*", help="the command, each word unchanged; a shell without it")
+    verb.add_argument("words", metavar="-- CMD", nargs="*", help="a line for the guest's shell, or several words, each unchanged")
 
 
 def _suites() -> str:
@@ -506,7 +508,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "ssh": lambda: ssh_command.session(settings, options.name, options.words, terminal=options.terminal),
         "console": lambda: console_command.console(settings, options.name),
         "stop": lambda: guests_command.stop(settings, options.names),
-        "gdb": lambda: debug_command.debug(settings, options.view),
+        "gdb": lambda: debug_command.debug(settings, *_viewed(options)),
         "bench": lambda: bench_command.bench(settings, options.argument),
         "clean": lambda: clean_command.clean(settings, cache=options.cache, persistent=options.persistent),
         "doctor": lambda: doctor_command.doctor(settings),
@@ -523,6 +525,16 @@ def _known(options: argparse.Namespace, names: list[str]) -> list[str]:
         if name not in verb.places:
             verb.error(f"there is no {name}", *difflib.get_close_matches(name, verb.places, 1))
     return names
+
+
+def _viewed(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """The view and the name of `gdb`, either of which may be left out: no guest is named like a view."""
+    if options.view is None or options.view in slot.VIEWS:
+        return options.view, options.name
+    if options.name is not None:
+        verb: Parser = options.parser.verbs()[options.verb]
+        verb.error(f"{options.view!r} is no VIEW: {', '.join(slot.VIEWS)}")
+    return None, options.view
 
 
 def _on_machine(options: argparse.Namespace) -> Choices:

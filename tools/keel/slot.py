@@ -103,7 +103,9 @@ class Slot:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be a guest's name."""
+    """Refuse what cannot be a guest's name. `./keel gdb` takes a view or a name."""
+    if name in VIEWS:
+        raise KeelError(f"--name: {name} is what ./keel gdb shows of a guest", "give the guest another name", Status.USAGE)
     if not NAME.fullmatch(name):
         raise KeelError(
             f"--name: {name!r} cannot be a guest's name", "up to 32 letters, digits, dots, dashes and underscores", Status.USAGE

@@ -15,24 +15,35 @@ from .. import linux, packages, process, rust, slot
 from ..config import REPOSITORY, Settings
 from ..errors import KeelError
 from ..progress import say
+from .guests import named
 
 # The sections with Linux's code.
 CODE = (".text", ".init.text")
 
 
-def debug(settings: Settings, view: str | None) -> NoReturn:
-    """Attach to the only running guest, or to the last one started."""
+def debug(settings: Settings, view: str | None, name: str | None = None) -> NoReturn:
+    """Attach to the guest of this name; without one to the only running guest, or to the last one started."""
+    guest = chosen(settings, name)
+    views = guest.symbols()
+    if views and view and view not in views:
+        raise KeelError(f"the guest {guest.name} has no {view} with symbols", f"it has {', '.join(views)}")
     packages.require(settings, packages.DEBUGGER)
+    views = with_source_lines(settings, views, wanted=view == slot.LINUX)
+    say(f"gdb on the guest {guest.name}; hbreak sets a breakpoint in what is not loaded yet")
+    process.become(arguments(guest, view, views))
+
+
+def chosen(settings: Settings, name: str | None) -> slot.Slot:
+    """Returns the guest of this name, or else the one started last; refuses one that gdb cannot reach."""
+    if name:
+        guest = named(settings, name)
+        if not guest.gdb_socket:
+            raise KeelError(f"{guest.directory} is too long a path for a socket", "clone into a shorter path")
+        return guest
     guests = [found for found in slot.running(settings) if found.gdb_socket]
     if not guests:
         raise KeelError("no guest runs", "start one: ./keel run, or ./keel run --gdb")
-    newest = max(guests, key=lambda found: found.directory.stat().st_mtime)
-    views = newest.symbols()
-    if views and view and view not in views:
-        raise KeelError(f"the guest that runs, {newest.name}, has no {view} with symbols", f"./keel gdb {' '.join(views)}")
-    views = with_source_lines(settings, views, wanted=view == slot.LINUX)
-    say(f"gdb on the guest {newest.name}; hbreak sets a breakpoint in what is not loaded yet")
-    process.become(arguments(newest, view, views))
+    return max(guests, key=lambda found: found.directory.stat().st_mtime)
 
 
 def with_source_lines(settings: Settings, views: Mapping[str, Path], wanted: bool) -> dict[str, Path]:

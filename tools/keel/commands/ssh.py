@@ -9,12 +9,14 @@ from typing import NoReturn
 
 from .. import packages, process, slot, ssh
 from ..config import Settings
-from ..errors import KeelError
+from ..errors import KeelError, Status
 from .guests import named
 
 
 def session(settings: Settings, name: str | None, words: Sequence[str], *, terminal: bool) -> NoReturn:
-    """Become ssh, with a shell or with one command whose words reach the guest unchanged."""
+    """Become ssh, with a shell or with one command."""
+    if words and not any(words):
+        raise KeelError("the command is empty", "without -- it is a shell", Status.USAGE)
     packages.require(settings, packages.SSH)
     guest = named(settings, name) if name else _only(settings)
     file = ssh.configuration(guest)
@@ -43,5 +45,6 @@ def _port(file: Path) -> int:
 
 
 def arguments(file: Path, name: str, words: Sequence[str], *, terminal: bool) -> list[str]:
-    """The command: ssh joins the words, and the guest's shell takes them apart again."""
-    return ["ssh", "-F", str(file), *(["-t"] if terminal else []), name, *([shlex.join(words)] if words else [])]
+    """Return ssh's arguments. The guest's shell gets one line: a single word is that line, and several stay words in it."""
+    line = [words[0] if len(words) == 1 else shlex.join(words)] if words else []
+    return ["ssh", "-F", str(file), *(["-t"] if terminal else []), name, *(["--", *line] if line else [])]

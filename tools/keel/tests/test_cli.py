@@ -12,6 +12,7 @@ from keel import configuration, manual
 from keel.arguments import Parser
 from keel.boot import Choices
 from keel.cli import main, make_parser
+from keel.commands import debug as debug_command
 from keel.commands import run as run_command
 from keel.config import REPOSITORY, Settings, version
 from keel.errors import Status
@@ -69,6 +70,8 @@ def ended(arguments: list[str]) -> int:
         (["build", "nothing"], "no nothing"),
         (["test", "unti"], "did you mean unit?"),
         (["root"], "ACTION is missing"),
+        (["gdb", "web", "linux"], "'web' is no VIEW: kernel, linux"),
+        (["gdb", "linux", "web", "more"], "more"),
     ],
 )
 def test_wrong_arguments_end_with_one_line_and_the_usage_status(
@@ -151,6 +154,22 @@ def test_errors_are_one_line(arguments: list[str], status: Status, capsys: pytes
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ([], (None, None)),
+        (["linux"], ("linux", None)),
+        (["web"], (None, "web")),
+        (["kernel", "web"], ("kernel", "web")),
+    ],
+)
+def test_gdb_takes_a_view_and_a_name(words: list[str], asked: tuple[str | None, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[str | None, ...]] = []
+    monkeypatch.setattr(debug_command, "debug", lambda _, *views: kept.append(views))
+    assert main(["gdb", *words]) == Status.OK
+    assert kept == [asked]
+
+
 def test_the_configuration_gives_defaults(config: Path, chosen: list[Choices]) -> None:
     """An option on the command line decides, lists grow, and other verbs have nothing of it."""
     config.write_text('[run]\nmem = 4096\nsmp = 2\niommu = true\nuefi = false\nqemu-arg = ["-S"]\n[clean]\ncache = false\n')
@@ -220,6 +239,7 @@ def test_where_the_configuration_is(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (["keel", "test", "kernel-b"], {"kernel-bochs"}, {"unit"}),
         (["keel", "ukl", ""], {"build", "run"}, set()),
         (["keel", "help", "ima"], {"image"}, set()),
+        (["keel", "gdb", ""], {"kernel", "linux"}, set()),
     ],
 )
 def test_bash_completes(typed: list[str], wanted: set[str], unwanted: set[str]) -> None:

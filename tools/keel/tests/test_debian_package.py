@@ -46,8 +46,8 @@ def test_what_the_command_reads_is_in_the_package() -> None:
     tracked = subprocess.run(["git", "-C", str(REPOSITORY), "ls-files"], capture_output=True, text=True, check=True).stdout
     parts = {Path(name).parts[0] for name in tracked.splitlines()}
     development = {
-        ".checkpatch-camelcase.git.", ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSES", "README.md",
-        "REUSE.toml", "SECURITY.md", "clippy.toml", "debian", "rustfmt.toml", "tests",
+        ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSES", "README.md", "REUSE.toml",
+        "SECURITY.md", "clippy.toml", "debian", "rustfmt.toml", "tests",
     }  # fmt: skip
     assert parts - development <= {source for source, _ in words("keel.install")}
 

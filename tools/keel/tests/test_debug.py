@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which build of Linux `./keel gdb` shows, with small objects in place of the builds."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from keel import linux, slot
 from keel.commands import debug
 from keel.config import Settings
+from keel.errors import KeelError
 
 Compile = Callable[[Path, str, str], None]
 
@@ -62,6 +64,20 @@ def test_other_kernels_are_left_as_they_are(settings: Settings) -> None:
     others: tuple[dict[str, Path], ...] = ({}, {"linux": Path("/u/bypass/vmlinux")}, {"linux": Path("/set/vmlinux")})
     for views in others:
         assert debug.with_source_lines(settings, views, wanted=True) == views
+
+
+def test_a_guest_is_chosen_by_its_name(settings: Settings) -> None:
+    """Without a name it is the one that was started last."""
+    with pytest.raises(KeelError, match="no guest runs"):
+        debug.chosen(settings, None)
+    with slot.taken(settings, "keel", "first") as first, slot.taken(settings, "keel", "second") as second:
+        for number, guest in enumerate((first, second)):
+            guest.note_run("keel", None)
+            os.utime(guest.directory, (number, number))
+        assert debug.chosen(settings, None) == second
+        assert debug.chosen(settings, "first") == first
+        with pytest.raises(KeelError, match="no guest named third runs"):
+            debug.chosen(settings, "third")
 
 
 def test_only_linux_beside_its_scripts_is_trusted(settings: Settings) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import boot, debugger, machine, packages
+from keel import boot, debugger, machine, packages, qemu
 from keel.commands.run import after_dialogue, conclude, greet, needs_of
 from keel.config import Settings
 from keel.console import End
@@ -152,6 +152,7 @@ def test_a_timeout_has_the_usual_status(tmp_path: Path) -> None:
         boot.Choices(native=True, boot_template=Path("my.conf")),
         boot.Choices(kernel=boot.DEBIAN_KERNEL),
         boot.Choices(native=True, kernel="/no/such/bzImage"),
+        boot.Choices(native=True, kernel=boot.DEBIAN_KERNEL, persist=True),
         boot.Choices(native=True, application=Path("a"), application_arguments=("two words",)),
         boot.Choices(native=True, application=Path("a"), application_arguments=("",)),
         boot.Choices(boot_template=Path("/no/such/boot.conf")),
@@ -205,6 +206,25 @@ def test_another_kernel_needs_no_driver_for_a_disk() -> None:
     choices = boot.Choices(native=True, kernel=boot.DEBIAN_KERNEL)
     boot.check(choices)
     assert not choices.on_disk
+
+
+@pytest.mark.parametrize(
+    ("choices", "option"),
+    [
+        (boot.Choices(shares=(qemu.Share(Path("/a"), "/a"),)), "--share"),
+        (boot.Choices(shares=(qemu.Share(Path("/a"), "/a"),), root="/r"), "--share"),
+        (boot.Choices(drives=("a.img",)), "--drive"),
+        (boot.Choices(forwards=("8080:80",)), "--forward"),
+        (boot.Choices(ssh=True), "--ssh"),
+    ],
+)
+def test_debians_kernel_has_no_driver_before_the_command(choices: boot.Choices, option: str) -> None:
+    """Refused before anything is built; a root with modules of its own may load those of disks and networks."""
+    boot.check(replace(choices, native=True))
+    with pytest.raises(KeelError, match=f"{option} needs a driver"):
+        boot.check(replace(choices, native=True, kernel=boot.DEBIAN_KERNEL))
+    if option != "--share":
+        boot.check(replace(choices, native=True, root="/r", kernel=boot.DEBIAN_KERNEL))
 
 
 def test_the_guest_is_told_of_its_disk_and_its_network() -> None:

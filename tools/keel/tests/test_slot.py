@@ -76,6 +76,13 @@ def test_what_cannot_be_a_name(name: str) -> None:
         boot.check(boot.Choices(name=name))
 
 
+@pytest.mark.parametrize("name", slot.VIEWS)
+def test_no_guest_is_called_like_a_view_of_gdb(name: str) -> None:
+    with pytest.raises(KeelError, match="./keel gdb shows"):
+        boot.check(boot.Choices(name=name))
+    boot.check(boot.Choices(name=f"{name}-2"))
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(-1.0, "0 s"), (119.9, "119 s"), (120.0, "2 min"), (7199.0, "119 min"), (7200.0, "2 h"), (2e5, "2 days")],

@@ -67,6 +67,12 @@ def test_a_word_of_ours_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(found({"word": r"\banew\b", "instead": "again"})) == ["page.md:1: 'anew': again"]
 
 
+def test_no_tracked_file_is_what_a_tool_leaves() -> None:
+    """What .gitignore names is not in the repository."""
+    left = ["git", "ls-files", "--ignored", "--cached", "--exclude-standard"]
+    assert subprocess.run(left, cwd=ROOT, check=True, capture_output=True, text=True).stdout == ""
+
+
 def test_documents_fit_a_window() -> None:
     """Except in tables, code and links."""
     wide = []
