@@ -32,7 +32,8 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-from keel.arguments import Parser, in_columns  # noqa: E402  (the path above comes first)
+from keel import emulators  # noqa: E402  (the path above comes first)
+from keel.arguments import Parser, in_columns  # noqa: E402
 from keel.config import Settings  # noqa: E402
 
 SOURCES = REPOSITORY / "bench" / "guest"
@@ -576,7 +577,7 @@ def header(machines: str) -> dict[str, str | int]:
         "version": VERSION,
         "unit": "guest instructions",
         "clock": "QEMU -icount shift=0,sleep=off",
-        "emulator": said("qemu-system-x86_64", "--version"),
+        "emulator": said(*emulators.chosen(Settings()), "--version"),
         "linux": linux.read_text().strip() if linux.is_file() else "unknown",
         "gcc": said("gcc", "--version"),
         "rust": said(sys.executable, "keel", "doctor", word=RUST_SAID).removeprefix(RUST_SAID),

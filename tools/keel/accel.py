@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from . import machine, packages, process
+from . import emulators, machine, packages, process
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
@@ -37,7 +37,7 @@ def obstacle(settings: Settings) -> str:
         return f"this processor shows neither VMX nor SVM: {KVM_DEVICE} is not virtualization by the processor"
     probe = build_probe(settings)
     argv = [
-        machine.EMULATOR, "-no-user-config", "-nodefaults", "-no-reboot",
+        *emulators.chosen(settings), "-no-user-config", "-nodefaults", "-no-reboot",
         *("-machine", "pc"), *("-accel", "kvm"), *("-cpu", machine.CPU), *("-m", "32"),
         *("-display", "none"), *("-kernel", str(probe)),
         *("-device", f"isa-debug-exit,iobase={machine.EXIT_PORT:#x},iosize=0x4"),

@@ -13,7 +13,21 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from . import bochs, configuration, detached, imageformat, machine, manual, placement, process, share, slot, timing, uklapps
+from . import (
+    bochs,
+    configuration,
+    detached,
+    emulators,
+    imageformat,
+    machine,
+    manual,
+    placement,
+    process,
+    share,
+    slot,
+    timing,
+    uklapps,
+)
 from .arguments import Parser, in_columns
 from .boot import DEBIAN_KERNEL, Choices
 from .bootconf import DEFAULT_TEMPLATE
@@ -33,7 +47,7 @@ from .commands import ssh as ssh_command
 from .commands import test as test_command
 from .commands import trace as trace_command
 from .commands import ukl as ukl_command
-from .config import Settings, version
+from .config import QEMU_VARIABLE, Settings, version
 from .errors import Interrupted, KeelError, Status, system_error
 from .suites import ALL, PARTS, REST, SUITES
 from .ukloptions import OPTIONS
@@ -112,6 +126,16 @@ def _add_machine(verb: Parser) -> None:
         action="append",
         default=[],
         help="an additional argument for QEMU; may be repeated",
+    )
+    _add_qemu(verb)
+
+
+def _add_qemu(verb: Parser) -> None:
+    """The option of every verb that starts an emulator; `_choose_qemu` reads it."""
+    verb.add_argument(
+        "--qemu",
+        metavar="VERSION",
+        help=f"{emulators.BACKPORTED}: that QEMU, out of Debian's backports and beside the host's where that is another",
     )
 
 
@@ -252,10 +276,12 @@ def _add_image(verbs: Verbs) -> None:
 def _add_others(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "test", "run the test suites, those of every day by default", _suites())
     verb.add_argument("suite", nargs="*", metavar="SUITE", help="suites or parts of them, from the tables below")
+    _add_qemu(verb)
     verb.places = [*SUITES, *PARTS, ALL]
     verb = _add_verb(verbs, "example", "run a native example on the µ-kernel, or list them")
     verb.add_argument("name", nargs="?", metavar="NAME", help="one of the folders in user/examples")
     verb.add_argument("--timeout", metavar="S", type=float, help="end it after S seconds")
+    _add_qemu(verb)
     _add_root(verbs)
     _add_ukl(verbs)
     _add_trace(verbs)
@@ -271,7 +297,7 @@ def _add_others(verbs: Verbs) -> None:
     verb.add_argument("name", nargs="?", metavar="NAME", help="as ./keel ps lists it; without it the guest started last")
     verb.places = slot.VIEWS
     # Each measurement has its own options and help.
-    _add_verb(verbs, "bench", "measure Keel against native Linux, or what ./keel bench --help lists", has_help=False)
+    _add_qemu(_add_verb(verbs, "bench", "measure Keel against native Linux, or what ./keel bench --help lists", has_help=False))
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
     verb.add_argument("--persistent", action="store_true", help="also what guests wrote to default roots with run --persist")
@@ -320,6 +346,7 @@ def _add_trace(verbs: Verbs) -> None:
         "--all", metavar="FILE", type=Path, dest="everything", help="write all events of CMD, on the deterministic clock, instead"
     )
     _add_memory(verb)
+    _add_qemu(verb)
 
 
 def _add_profile(verbs: Verbs) -> None:
@@ -340,6 +367,7 @@ def _add_profile(verbs: Verbs) -> None:
     verb.add_argument("--tagged", action="store_true", help="of a processor whose TLB has address space tags (PCID)")
     verb.add_argument("--parts", metavar="FILE", type=Path, help="instead write what each part took as JSON; NAME may be several")
     verb.add_argument("--timeout", metavar="S", type=float, help="end the guest after S seconds")
+    _add_qemu(verb)
 
 
 def _add_root(verbs: Verbs) -> None:
@@ -488,9 +516,12 @@ def _dispatch(options: argparse.Namespace) -> int:
     if options.verb is None:
         options.parser.print_help()
         return Status.OK
+    _choose_qemu(options)
     settings = Settings(verbose=options.verbose, install=not options.no_install)
     if options.verbose:
         process.show_logged()
+    if hasattr(options, "qemu"):
+        emulators.chosen(settings)  # what cannot be had is refused before anything long begins
     if options.verb == "run":
         return run_command.run(settings, _choices(options))
     if options.verb in configuration.IGNORING:
@@ -516,6 +547,15 @@ def _dispatch(options: argparse.Namespace) -> int:
         "man": lambda: manual.write(options.parser, options.directory or settings.build / "man"),
     }
     return actions[options.verb]() or Status.OK
+
+
+def _choose_qemu(options: argparse.Namespace) -> None:
+    """Make --qemu the choice of this command, and of those that it starts."""
+    if (wanted := getattr(options, "qemu", None)) is None:
+        return
+    if getattr(options, "emulator", None) == bochs.EMULATOR:
+        raise KeelError(f"--emulator {bochs.EMULATOR} has no --qemu", "leave one of them out", Status.USAGE)
+    os.environ[QEMU_VARIABLE] = wanted
 
 
 def _known(options: argparse.Namespace, names: list[str]) -> list[str]:

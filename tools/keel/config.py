@@ -14,6 +14,8 @@ INSTALLED = Path("/usr/share/keel")
 # the guest's init, the guest that tries KVM, and the native tasks, which are Cargo's programs.
 KERNEL_IMAGE, SERVER_IMAGE, INIT_ARCHIVE, PROBE_IMAGE = "kernel.elf", "vmlinux", "init.cpio", "probe.elf"
 TASK = re.compile(r"[a-z0-9-]+")
+# Where `--qemu` is for the commands that a verb starts.
+QEMU_VARIABLE = "KEEL_QEMU"
 
 
 def _cache_directory() -> Path:
@@ -45,6 +47,8 @@ class Settings:
     release: Path | None = None
     # The Debian version of Linux's source; without one it is the newest.
     linux_version: str = field(default_factory=lambda: os.environ.get("KEEL_LINUX", ""))
+    # The version of QEMU that is wanted; without one it is the host's.
+    qemu: str = field(default_factory=lambda: os.environ.get(QEMU_VARIABLE, ""))
 
     @property
     def logs(self) -> Path:

@@ -29,8 +29,9 @@ DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
 # The URI of a mirror without a user and a password; not `file:`, and not the `mirror+file:` of Debian's images for clouds.
 ANYBODYS = re.compile(r"https?://[^/@]+(/.*)?")
 HOST_SOURCES = Path("/etc/apt")
-# The kinds of lines of a sources.list.
+# The kinds of lines of a sources.list, and what the suite has besides, newer than the release.
 BINARY, SOURCE = "deb", "deb-src"
+BACKPORTS = f"{SUITE}-backports"
 NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
 # A version of a package, without an epoch; it names files and folders.
 VERSION = re.compile(r"\d[\w.+~-]*", re.ASCII)
@@ -48,8 +49,9 @@ class Mirror:
 
     def sources(self, kind: str = BINARY) -> list[str]:
         """The lines of a sources.list."""
-        start = f"{kind} [signed-by={KEYRING}]"
+        start = f"{SOURCE if kind == SOURCE else BINARY} [signed-by={KEYRING}]"
         return [
+            *([f"{start} {self.archive} {BACKPORTS} main"] if kind == BACKPORTS else []),
             f"{start} {self.archive} {SUITE} main",
             f"{start} {self.archive} {SUITE}-updates main",
             f"{start} {self.security} {SUITE}-security main",
@@ -111,14 +113,15 @@ def host_access_settings() -> list[str]:
 class Archive:
     """Debian's archive through this configuration; the lists are fetched once a run.
 
-    One for sources has lists of its own, so that only their users fetch them.
+    One for sources has lists of its own, so that only their users fetch them; one for backports has packages of its own as well,
+    so that nobody else takes one for the release's.
     """
 
     def __init__(self, settings: Settings, kind: str = BINARY) -> None:
         self.settings = settings
         self.kind = kind
-        self.directory = settings.cache / ("apt" if kind == BINARY else "apt-sources")
-        self.packages = settings.cache / "packages"
+        self.directory = settings.cache / {BINARY: "apt", SOURCE: "apt-sources"}.get(kind, f"apt-{kind}")
+        self.packages = settings.cache / (f"packages-{kind}" if kind == BACKPORTS else "packages")
         self.environment = {"APT_CONFIG": str(self.directory / "apt.conf")}
 
     def prepare(self) -> None:
@@ -141,6 +144,7 @@ class Archive:
             f'Dir::Etc::preferences "{self.directory}/empty/none";',
             'APT::Architecture "amd64";',
             'APT::Sandbox::User "";',
+            *([f'APT::Default-Release "{BACKPORTS}";'] if self.kind == BACKPORTS else []),
             'Acquire::Languages "none";',
             *host_access_settings(),
         ]
@@ -171,7 +175,7 @@ class Archive:
 
     def _download(self, package: str) -> None:
         """Fetch into a directory aside, so that the cache has only complete files; the description of a source comes last."""
-        fetch = ["download"] if self.kind == BINARY else ["source", "--download-only"]
+        fetch = ["source", "--download-only"] if self.kind == SOURCE else ["download"]
         commands = (
             ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"],
             ["apt-get", "-q", *fetch, package],

@@ -19,7 +19,7 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from . import attached, bochs, machine, process, qemu, share
+from . import attached, bochs, emulators, machine, process, qemu, share
 from .channel import PORT, SERIAL, STATUS_WHOLE, UNANSWERED, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
@@ -517,7 +517,7 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
         argv = (
             bochs.command(described, plan.bochs, plan.slot, tells_faults=True)
             if plan.bochs
-            else share.confined(qemu.arguments(described), described.shares)
+            else share.confined(emulators.command(settings, described), described.shares)
         )
         if state.keyed:
             stack.enter_context(RawTerminal())

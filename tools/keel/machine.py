@@ -137,6 +137,8 @@ class TestMachine:
     # It has the debug build, which checks its invariants when it is asked.
     checks: bool = False
     timeout_s: float = 300.0
+    # The version of QEMU that it asks for; the host's without one.
+    qemu: str = ""
     # QEMU's board, with what is left out of it.
     model: str = USUAL_MODEL
     memory_mb: int = TESTS_MEMORY_MB
@@ -166,6 +168,8 @@ TEST_MACHINES = (
     # With the debug build each race occurs every time (topic races).
     TestMachine("qemu-2", Emulator.QEMU, processors=2, kernel_line=UNSAFE, checks=True),
     TestMachine("qemu-4", Emulator.QEMU, processors=4, kernel_line=UNSAFE),
+    # The emulator of Debian 13 on every host.
+    TestMachine("parallel", Emulator.QEMU, processors=4, kernel_line=UNSAFE, qemu="10"),
     # Without that word small address spaces are refused.
     TestMachine("qemu-1-small", Emulator.QEMU, arguments="only=small"),
     # PCID, INVPCID, SMEP, SMAP, UMIP, FSGSBASE and XSAVE are all there, or none of them.
@@ -217,6 +221,7 @@ HOSTILE_MACHINES = (
         checks=True,
     ),
     TestMachine("hostile-4", Emulator.QEMU, processors=4, arguments="calls=50000 late-us=2000000"),
+    TestMachine("hostile-parallel", Emulator.QEMU, processors=4, arguments="calls=50000 late-us=2000000", qemu="10"),
 )
 HOSTILE_LONG = TestMachine(
     "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0

@@ -196,14 +196,6 @@ def qemu_version(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def require_devices(settings: Settings, models: Sequence[str]) -> None:
-    """Require QEMU with these devices: other distributions build it without some."""
-    require_emulator(settings)
-    known = re.findall(r'^name "([^"]+)"', process.output([machine.EMULATOR, "-device", "help"]), re.MULTILINE)
-    if absent := [model for model in models if model not in known]:
-        raise KeelError(f"this QEMU has no device {absent[0]}", "Debian's has; or choose others by --drive BUS:FILE and --nic")
-
-
 def require_emulator(settings: Settings) -> None:
     """Require a QEMU that is new enough."""
     require(settings, EMULATOR)

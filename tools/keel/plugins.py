@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Plugins for the translator of this machine's emulator (plugins/)."""
+"""Plugins for the translator of the emulator that runs the guests (plugins/)."""
 
 from pathlib import Path
 
-from . import machine, packages, process
+from . import emulators, packages, process
 from .config import Settings
 from .lock import locked
 
@@ -21,8 +21,7 @@ def build(settings: Settings, name: str) -> Path:
     """The plugin of this name, up to date."""
     packages.require(settings, packages.COMPILER)
     packages.require_emulator(settings)
-    emulator = packages.qemu_version(process.output([machine.EMULATOR, "--version"]))
-    version = interface(emulator or packages.OLDEST_QEMU)
+    version = interface(emulators.version(emulators.chosen(settings)))
     out = settings.build / "plugins" / str(version)
     with locked(settings.locks, "plugins"):
         out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a description of a guest to QEMU's arguments. Pure: it starts and reads nothing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -77,8 +78,7 @@ class Guest:
     memory_mb: int = machine.DEFAULT_MEMORY_MB
     processors: int = 1
     accelerator: str = "tcg"
-    # TCG's processors take turns in one thread: before QEMU 8.2 the emulator crashes if one uses a device's memory while another
-    # one moves a device's (`tcg_commit`).
+    # TCG's processors take turns in one thread, where the emulator needs it (emulators.py).
     takes_turns: bool = False
     icount: bool = False
     gdb_socket: Path | None = None
@@ -111,10 +111,10 @@ class Guest:
     extra: tuple[str, ...] = field(default_factory=tuple)
 
 
-def arguments(guest: Guest) -> list[str]:
-    """The whole command."""
+def arguments(guest: Guest, emulator: Sequence[str] = (machine.EMULATOR,)) -> list[str]:
+    """The whole command, from the words that start the emulator."""
     argv = [
-        machine.EMULATOR,
+        *emulator,
         "-no-user-config",
         "-nodefaults",
         "-no-reboot",

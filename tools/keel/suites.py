@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from . import (
     checkers,
     counts,
     debugged,
+    emulators,
     errortable,
     examples,
     figures,
@@ -222,10 +223,10 @@ def _judged(topic: str, problems: Iterable[tuple[str, str]]) -> Count:
 
 def kernel_suite(settings: Settings, machines: Sequence[machine.TestMachine], template: Path = bootconf.SUITE_TEMPLATE) -> Count:
     """A suite that runs on the µ-kernel itself, on each of the machines."""
-    emulators = {tested.emulator for tested in machines}
-    if emulators - {machine.Emulator.BOCHS}:
+    kinds = {tested.emulator for tested in machines}
+    if kinds - {machine.Emulator.BOCHS}:
         packages.require_emulator(settings)
-    if machine.Emulator.BOCHS in emulators:
+    if machine.Emulator.BOCHS in kinds:
         packages.require(settings, packages.BOCHS)
     rust.build_all(settings)
     if any(tested.checks for tested in machines):
@@ -245,6 +246,7 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
         sys.stdout.flush()
         return False
 
+    settings = replace(settings, qemu=tested.qemu or settings.qemu)
     print(f"machine {tested.name}", flush=True)
     processors = _processors(tested)
     began = time.monotonic()
@@ -262,6 +264,8 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             emulated = bochs.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
             end = bochs.run(described, tested.processor, emulated)
         else:
+            if tested.emulator is machine.Emulator.QEMU:
+                print(f"machine {tested.name}: {emulators.summary(settings, described)}", flush=True)
             plan = guest.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
             end = machine.exit_value(machinetests.run(settings, tested, described, plan).emulator_status)
         text = output.decode(errors="replace")
@@ -474,7 +478,7 @@ def _on(tested: machine.TestMachine) -> str:
     """A short description of a machine."""
     count = f"{tested.processors} CPU{'s' if tested.processors > 1 else ''}"
     more = [tested.kernel_line, "instruction clock" if tested.icount else "", "invariants checked" if tested.checks else ""]
-    return ", ".join([tested.emulator.value, count, *filter(None, more)])
+    return ", ".join([f"{tested.emulator.value} {tested.qemu}".rstrip(), count, *filter(None, more)])
 
 
 def _kernel_part(tested: machine.TestMachine, template: Path, lasts: str) -> Suite:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import accel, checkers, debian, disks, image, packages, process, rust, suites
+from .. import accel, checkers, debian, disks, emulators, image, machine, packages, process, rust, suites
 from ..arguments import in_columns
 from ..config import Settings
 from ..errors import KeelError, Status
@@ -46,7 +46,7 @@ def doctor(settings: Settings) -> int:
     if not (settings.repository / "tests").is_dir():
         del needs["test"]  # an installed Keel has none
     print(in_columns(_table(needs)))
-    general = [*_emulator(), *_disk(settings), *_installation(needs)]
+    general = [*_emulator(settings), *_disk(settings), *_installation(needs)]
     _report_choices(settings)
     for problem in general:
         print(problem)
@@ -75,14 +75,18 @@ def _installation(needs: dict[str, list[Need]]) -> list[str]:
     return ["missing: sudo, without which only root can install packages"]
 
 
-def _emulator() -> list[str]:
+def _emulator(settings: Settings) -> list[str]:
     if packages.missing(packages.EMULATOR):
         return []  # already printed
-    version = packages.qemu_version(process.output(["qemu-system-x86_64", "--version"]))
+    version = packages.qemu_version(process.output([machine.EMULATOR, "--version"]))
     if version is None or version < packages.OLDEST_QEMU:
         wanted = ".".join(map(str, packages.OLDEST_QEMU))
         return [f"too old: QEMU; {wanted} or later is needed, and Debian 12 has it"]
-    print(f"ok: QEMU {version[0]}.{version[1]}")
+    print(f"ok: QEMU {emulators.shown(version)}")
+    if version[0] != emulators.BACKPORTED:
+        there = emulators.beside(settings)
+        has = f"QEMU {there} is there beside it" if there else "another is fetched from Debian's backports"
+        print(f"for --qemu {emulators.BACKPORTED}: {has}")
     return []
 
 

@@ -12,6 +12,7 @@ from .. import (
     boot,
     detached,
     disks,
+    emulators,
     forward,
     guest,
     guestinit,
@@ -82,7 +83,7 @@ def _run(
     if choices.bochs and isinstance(given, qemu.Disk):
         raise KeelError(f"--emulator bochs has no disk, and {choices.root} is one", "give a directory or a .cpio(.gz/.xz/.zst)")
     if not choices.bochs:
-        packages.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
+        emulators.require_devices(settings, _models(choices, (*([given] if isinstance(given, qemu.Disk) else []), *drives)))
     root = given or (None if choices.alone else _default_root(settings, choices))
     attached = (root, *drives) if isinstance(root, qemu.Disk) else drives
     accelerator = bochs.EMULATOR if choices.bochs else accel.choose(settings, choices.accelerator, choices.icount)
@@ -310,7 +311,8 @@ def greet(settings: Settings, choices: boot.Choices, accelerator: str, display: 
         system = f"native Linux{f' ({choices.kernel})' if choices.kernel else ''}" if choices.native else "Linux on Keel"
         if choices.application:
             system = f"Linux with {choices.application.name} in ring 0"
-        say(f"booting {system}, accelerator: {accelerator}")
+        emulator = f" of QEMU {emulators.shown(emulators.version(emulators.chosen(settings)))}" if settings.qemu else ""
+        say(f"booting {system}, accelerator: {accelerator}{emulator}")
         if choices.processors > (own := len(os.sched_getaffinity(0))):
             say(f"the guest's {choices.processors} processors take turns on the {own} of this machine")
     if for_gdb:

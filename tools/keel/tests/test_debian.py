@@ -39,6 +39,18 @@ def test_sources_are_asked_for_apart() -> None:
     assert debian.Archive(settings).directory != debian.Archive(settings, debian.SOURCE).directory
 
 
+def test_backports_are_asked_for_apart(tmp_path: Path) -> None:
+    """Only their users see them, and those prefer them; they are verified too."""
+    usual, newer = (debian.Archive(Settings(cache=tmp_path), kind) for kind in (debian.BINARY, debian.BACKPORTS))
+    assert usual.directory != newer.directory and usual.packages != newer.packages
+    for archive, has in ((usual, False), (newer, True)):
+        archive.prepare()
+        sources = (archive.directory / "sources.list").read_text()
+        assert (f" {debian.BACKPORTS} main" in sources) is has
+        assert all(line.startswith(f"deb [signed-by={debian.KEYRING}] ") for line in sources.splitlines())
+        assert (f'Default-Release "{debian.BACKPORTS}"' in (archive.directory / "apt.conf").read_text()) is has
+
+
 def test_what_is_in_the_cache_is_taken_by_its_version(tmp_path: Path) -> None:
     archive = debian.Archive(Settings(cache=tmp_path))
     archive.packages.mkdir()

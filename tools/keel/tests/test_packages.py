@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import packages
+from keel import emulators, packages
 from keel.config import Settings
 from keel.errors import KeelError
 from keel.lock import locked
@@ -143,9 +143,9 @@ def test_an_emulator_without_a_device_is_refused(tmp_path: Path, monkeypatch: py
     devices = 'Storage devices:\nname "ide-hd", bus IDE, desc "disk"\nname "nvme-ns", bus nvme-bus\n'
     script = f"case $1 in --version) echo QEMU emulator version 8.0.1;; *) printf '{devices}';; esac"
     fake_emulator(tmp_path, monkeypatch, script)
-    packages.require_devices(Settings(install=False), ["ide-hd", "nvme-ns"])
+    emulators.require_devices(Settings(install=False), ["ide-hd", "nvme-ns"])
     with pytest.raises(KeelError, match=r"no device nvme\Z"):
-        packages.require_devices(Settings(install=False), ["ide-hd", "nvme"])
+        emulators.require_devices(Settings(install=False), ["ide-hd", "nvme"])
 
 
 def test_an_old_emulator_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

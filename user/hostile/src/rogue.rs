@@ -14,6 +14,7 @@ use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
 use keel_l4::kip::kip;
+use keel_l4::processor::is_translated;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
 use keel_l4::{kernel_object, utcb, Fpage, Id, Tag};
@@ -267,6 +268,7 @@ fn count(received: &Received, ledger: &Ledger) {
 
 /// Fills code and data of the rogues.
 fn write_program(random: &mut Random) {
+    let translated = is_translated();
     let mut code = [0u8; PROGRAM];
     let mut used = 0;
     while used < PROGRAM {
@@ -275,7 +277,7 @@ fn write_program(random: &mut Random) {
         for index in 0..piece.len() + bytes {
             let byte = piece.get(index).copied().unwrap_or_else(|| random.next() as u8);
             if used < PROGRAM {
-                code[used] = harmless_to_emulators(byte);
+                code[used] = harmless_to_emulators(byte, translated);
                 used += 1;
             }
         }
@@ -291,9 +293,10 @@ fn write_program(random: &mut Random) {
 }
 
 /// QEMU 7.2 itself aborts on some malformed VEX and EVEX instructions, so their prefixes are
-/// avoided.
-fn harmless_to_emulators(byte: u8) -> u8 {
-    if matches!(byte, 0xc4 | 0xc5 | 0x62) {
+/// avoided. IRET is, where it is translated: it may enter virtual-8086 mode (docs/machines.md). No
+/// program has its byte then, since any byte may be jumped to.
+fn harmless_to_emulators(byte: u8, translated: bool) -> u8 {
+    if matches!(byte, 0xc4 | 0xc5 | 0x62) || translated && byte == 0xcf {
         0x90
     } else {
         byte
@@ -303,10 +306,13 @@ fn harmless_to_emulators(byte: u8) -> u8 {
 /// The answer to a rogue's fault: its pages, and the frame with which it resumes.
 fn answer(rogue: Rogue, random: &mut Random) -> Message {
     let frame = frame(random);
+    // Where a byte must not be executed, nothing that a program writes is.
+    let (code, data) =
+        if is_translated() { (FPAGE_RWX & !FPAGE_WRITE, FPAGE_RWX & !FPAGE_EXEC) } else { (FPAGE_RWX, FPAGE_RWX) };
     let item =
-        |to: u64, from: u64| MapItem { send_base: to, fpage: Fpage::memory(from, PAGE_SHIFT as u8, FPAGE_RWX).0 };
+        |to: u64, from: u64, rights| MapItem { send_base: to, fpage: Fpage::memory(from, PAGE_SHIFT as u8, rights).0 };
     let elsewhere = random.next() & 0x7fff_ffff_f000;
-    let items = [item(CODE, CODE_HERE), item(DATA, DATA_HERE), item(elsewhere, DATA_HERE)];
+    let items = [item(CODE, CODE_HERE, code), item(DATA, DATA_HERE, data), item(elsewhere, DATA_HERE, data)];
     let items = if random.once_in(16) { &items[..] } else { &items[..2] };
     let message = Message::label(0).with_maps(items);
     match rogue.frame {

@@ -10,8 +10,8 @@
 //! and `serial`. `start` and `program` are a program's first steps. `memory` and `clan` provide
 //! pages and child tasks, `small` child tasks of 32-bit code; `program`, `clan` and `small` need
 //! the layout of `program.ld` and do not exist on the developer's machine. `root`, `print` and
-//! `sigma0` are clients of the root task, the parent and sigma0. `record`, `elf` and `lines` parse
-//! and sort; `list` and `ranges` are containers without a heap.
+//! `sigma0` are clients of the root task, the parent and sigma0. `processor` knows an emulator.
+//! `record`, `elf` and `lines` parse and sort; `list` and `ranges` are containers without a heap.
 //!
 //! `docs/native.md` is a tutorial.
 
@@ -35,6 +35,7 @@ pub mod pci;
 pub mod pipe;
 pub mod preempter;
 pub mod print;
+pub mod processor;
 #[cfg(target_os = "none")]
 pub mod program;
 pub mod record;
