@@ -173,8 +173,8 @@ def _add_run(verbs: Verbs) -> None:
     verb.add_argument(
         "--root",
         metavar="[FORMAT:]FILE",
-        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk; as disk, an image of the format raw or qcow2, "
-        f"or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
+        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk; as disk, an image of the format raw, qcow2 or "
+        f"chain (qcow2 over other images), or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
     )
     verb.add_argument(
         "--from",
@@ -193,7 +193,7 @@ def _add_run(verbs: Verbs) -> None:
         metavar="[BUS:][FORMAT:]FILE",
         action="append",
         default=[],
-        help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
+        help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw, qcow2 or chain, without it qcow2 for a .qcow2; "
         "may be repeated",
     )
     verb.add_argument(

@@ -80,21 +80,22 @@ def examined(
 ) -> Disk:
     """The disk of an intact image, else KeelError says what is wrong. A root must have a file system.
 
-    The format is from the user or the suffix of the name, never from the content.
+    The format is from the user or the suffix of the name, never from the content. What an image is over is the user's own choice:
+    whoever has made the image can have named any file of this host, and the guest reads it.
     """
     path = path.absolute()  # to QEMU a relative name with a colon is a protocol, one with a dash an option
     if not path.is_file():
-        words = f"a bus is one of {', '.join(machine.BUSES)}, a format {' or '.join(imageformat.FORMATS)}"
+        words = f"a bus is one of {', '.join(machine.BUSES)}, a format {', '.join(imageformat.WORDS)}"
         remedy = words if ":" in str(path) else ""
         raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}", remedy)
     if keep and not os.access(path, os.W_OK):
         raise KeelError(f"{path} may not be written", "leave --persist out, or copy it")
     head = _head(path)
-    kind = form or imageformat.of_name(path)
+    kind = imageformat.QCOW2 if form == imageformat.CHAIN else form or imageformat.of_name(path)
     if kind == imageformat.RAW and not form and head.startswith(imageformat.QCOW2_MAGIC):
         say(f"{path} is taken as raw, as its name says, though it begins like qcow2; a guest may have written that")
     packages.require(settings, packages.IMAGES)
-    least_bytes = imageformat.check_chain(path).least_bytes if kind == imageformat.QCOW2 else 0
+    least_bytes = _check_header(path, follows=form == imageformat.CHAIN).least_bytes if kind == imageformat.QCOW2 else 0
     size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
     if size == 0:
         raise KeelError(f"{path} is not a usable disk image: it is empty")
@@ -107,6 +108,13 @@ def examined(
     if root:
         _check_root(path, _first_bytes(path, kind), size)
     return Disk(path, kind, bus, keep)
+
+
+def _check_header(path: Path, *, follows: bool) -> imageformat.Header:
+    """The header of a qcow2 image, which may be over others where the user has said so."""
+    if follows:
+        return imageformat.check_chain(path)
+    return imageformat.check_alone(path, f"if you made it so: {imageformat.CHAIN}:{path} takes all that it is over")
 
 
 def _ask(path: Path, *arguments: str, fine: Collection[int] = (0,)) -> str:

@@ -35,9 +35,9 @@ def test_both_formats_are_taken_as_roots(ext4: Path, qcow2: Path, settings: Sett
         assert disks.examined(settings, path, root=True) == Disk(path, kind, "virtio", keep=False)
 
 
-def refused(settings: Settings, path: Path) -> str:
+def refused(settings: Settings, path: Path, form: str | None = None) -> str:
     with pytest.raises(KeelError) as caught:
-        disks.examined(settings, path, root=True)
+        disks.examined(settings, path, form, root=True)
     line = caught.value.line()
     assert str(path) in line and "\n" not in line
     return line
@@ -83,9 +83,9 @@ def test_an_image_over_one_that_is_not_there_is_refused(ext4: Path, tmp_path: Pa
     over = tmp_path / "over.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(ext4), str(over)], check=True)
     ext4.unlink()
-    assert str(ext4) in refused(settings, over)
+    assert str(ext4) in refused(settings, over, "chain")
     subprocess.run(["qemu-img", "rebase", "-u", "-F", "qcow2", "-b", str(over), str(over)], check=True)
-    assert "loop" in refused(settings, over)
+    assert "loop" in refused(settings, over, "chain")
 
 
 @pytest.mark.parametrize(("at", "length", "byte"), [(0, 0x38, 0), (0, 0x38, 0xFF), (0x18, 4, 0xFF)])
@@ -123,6 +123,7 @@ def test_who_writes_has_an_image_for_himself(ext4: Path) -> None:
         ("usb:a", "virtio", None, "usb:a"),
         ("qcow2:a.img", "virtio", "qcow2", "a.img"),
         ("nvme:raw:a.qcow2", "nvme", "raw", "a.qcow2"),
+        ("ahci:chain:a.img", "ahci", "chain", "a.img"),
         ("raw:nvme:a", "virtio", "raw", "nvme:a"),
     ],
 )
