@@ -20,7 +20,6 @@ from pathlib import Path
 from . import boot, bootconf, config, debian, disks, imageformat, linux, machine, measures, packages, process
 from .config import TASK, Settings, version
 from .errors import KeelError, system_error
-from .lock import locked
 from .progress import Step
 from .qemu import Disk
 
@@ -151,23 +150,17 @@ def opened(settings: Settings, choices: boot.Choices, directory: Path) -> tuple[
 
 
 def root_disk(settings: Settings, directory: Path, *, keep: bool) -> Disk:
-    """The set's root; with --persist a copy in the build directory, made once for all sets with this root."""
+    """The set's root; with --persist a copy among the user's data, made once for all sets with this root."""
     root = directory / ROOT
     if not keep:
         return Disk(root, imageformat.QCOW2)
-    mine = settings.build / "images" / f"release-{_sums(directory)[ROOT][:12]}-{disks.PERSISTENT}"
-    aside = mine.with_suffix(".new")
-    with locked(settings.locks, "images"):
-        try:
-            if not mine.exists():
-                mine.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(root, aside)
-                aside.replace(mine)
-        except OSError as error:
-            raise system_error(f"{mine} cannot be written", error) from error
-        finally:
-            aside.unlink(missing_ok=True)
-    return disks.examined(settings, mine, keep=True, root=True)
+    return disks.kept_root(settings, f"release-{_sums(directory)[ROOT][:12]}", lambda aside: _copy(root, aside))
+
+
+def _copy(root: Path, aside: Path) -> None:
+    """Copy the set's root with a mode by which its user may write to it."""
+    with Step("copying the root disk", mostly_short=True):
+        shutil.copyfile(root, aside)
 
 
 def _sums(directory: Path) -> dict[str, str]:

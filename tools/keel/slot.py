@@ -17,6 +17,7 @@ from typing import TextIO
 
 from .config import Settings
 from .errors import KeelError, Status, system_error
+from .lock import is_file
 
 MOST_GUESTS = 64
 # The system's limit for the path of a local socket, its end mark included.
@@ -127,10 +128,14 @@ def check_name(name: str) -> None:
 @contextmanager
 def _looking(settings: Settings) -> Iterator[None]:
     """Keeps others from looking which slots are free, which for a moment makes them taken."""
-    settings.run.mkdir(parents=True, exist_ok=True)
-    with (settings.run / LOOKING).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    path = settings.run / LOOKING
+    while True:
+        settings.run.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if is_file(path, file):  # else the directory was removed meanwhile
+                yield
+                return
 
 
 def _named(settings: Settings, kind: str, number: int) -> Slot:
@@ -219,12 +224,25 @@ def taken(settings: Settings, kind: str, name: str | None = None) -> Iterator[Sl
 
 def running(settings: Settings) -> list[Slot]:
     """The slots of the guests that run now."""
-    found = []
     with _looking(settings):
-        for lock in sorted(settings.run.glob("*/lock")):
-            with lock.open("r") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    found.append(Slot(lock.parent.name, lock.parent, settings.logs))
+        return _running(settings)
+
+
+@contextmanager
+def none_running(settings: Settings) -> Iterator[None]:
+    """Keep guests from starting; KeelError where one runs."""
+    with _looking(settings):
+        if found := _running(settings):
+            raise KeelError(f"the guest {found[0].name} still runs", f"end it first: ./keel stop {found[0].name}")
+        yield
+
+
+def _running(settings: Settings) -> list[Slot]:
+    found = []
+    for lock in sorted(settings.run.glob("*/lock")):
+        with lock.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.append(Slot(lock.parent.name, lock.parent, settings.logs))
     return found

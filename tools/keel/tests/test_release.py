@@ -194,8 +194,8 @@ def test_what_a_guest_writes_is_kept_apart_from_the_set(settings: Settings, made
     content = (made / release.ROOT).read_bytes()
     kept = release.root_disk(settings, made, keep=True).path
     assert kept in disks.persistent(settings)
-    kept.write_bytes(b"changed")
-    assert release.root_disk(settings, made, keep=True).path.read_bytes() == b"changed"
+    kept.write_bytes(content + b"changed")
+    assert release.root_disk(settings, made, keep=True).path.read_bytes() == content + b"changed"
     assert (made / release.ROOT).read_bytes() == content
 
 
