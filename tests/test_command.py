@@ -141,6 +141,13 @@ def test_streams_and_status(system: str) -> None:
     assert done.returncode == 7
 
 
+def test_a_closed_input_is_empty() -> None:
+    """It is not the image of the root, which would be the first file that is opened."""
+    argv = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, str(REPOSITORY / "keel"), "run", "--exec", "wc -c"]
+    done = subprocess.run(argv, capture_output=True, timeout=600, check=False)
+    assert (done.returncode, done.stdout) == (0, b"0\n"), done.stderr
+
+
 def test_words_of_a_command() -> None:
     """After -- each word reaches the guest unchanged, also from another directory and with standard input closed."""
     words = ["printf", "%s|", "two words", "$HOME", "it's", "--", ""]

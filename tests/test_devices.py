@@ -84,7 +84,7 @@ def test_every_disk_and_card(system: str, more: list[str], server: str, tmp_path
     devices = {"/dev/vdb": "virtio", "/dev/sda": "ahci", "/dev/nvme0n1": "nvme"}
     images = {device: disk(tmp_path / f"{bus}.img") for device, bus in devices.items()}
     drives = [f"--drive={bus}:{images[device]}" for device, bus in devices.items()]
-    options = ["--persist", "--root", str(overlay(tmp_path)), "--nic", "e1000", *more, *drives]
+    options = ["--persist", "--root", f"chain:{overlay(tmp_path)}", "--nic", "e1000", *more, *drives]
     result = run_script(system, server, " ".join(devices), *options)
     assert result.status == 0, result.error
     wanted = {device: content(device) for device in devices}
@@ -149,7 +149,7 @@ def test_only_persist_keeps_what_is_written(system: str, tmp_path: Path) -> None
     drive = disk(tmp_path / "drive.img", 64 << 20)
     subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(drive)], check=True)
     before = hashlib.sha256(drive.read_bytes()).digest()
-    options = ["--drive", str(drive), "--nic", "none", "--root", str(root := overlay(tmp_path))]
+    options = ["--drive", str(drive), "--nic", "none", "--root", f"chain:{(root := overlay(tmp_path))}"]
     assert run_guest(system, f"python3 -c '{WRITE}'", limit_s=LIMIT_S, options=options).status == 0
     assert hashlib.sha256(drive.read_bytes()).digest() == before
     result = run_guest(system, f"test ! -e /root/file && python3 -c '{WRITE}'", limit_s=LIMIT_S, options=[*options, "--persist"])
@@ -163,7 +163,7 @@ def test_only_persist_keeps_what_is_written(system: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_run_is_empty_at_each_boot(system: str, tmp_path: Path) -> None:
     """Also on a disk that is kept, on which it had files in an earlier run."""
-    options = ["--nic", "none", "--persist", "--root", str(overlay(tmp_path))]
+    options = ["--nic", "none", "--persist", "--root", f"chain:{overlay(tmp_path)}"]
     check = "test ! -e /run/pid && touch /run/pid /run/lock/file && stat -c %a /run/lock"
     for _ in range(2):
         result = run_guest(system, check, limit_s=LIMIT_S, options=options)
@@ -254,6 +254,6 @@ def test_an_image_in_use_is_refused(tmp_path: Path) -> None:
     drive = disk(tmp_path / "drive.img")
     with drive.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        assert "in use" in refused("--persist", "--drive", str(drive), "--root", str(overlay(tmp_path)))
+        assert "in use" in refused("--persist", "--drive", str(drive), "--root", f"chain:{overlay(tmp_path)}")
         fcntl.flock(file, fcntl.LOCK_EX)
         assert "in use" in refused("--drive", str(drive))

@@ -33,7 +33,8 @@ def test_a_full_host_disk_is_an_error_to_the_guest(system: str, tmp_path: Path) 
     (place := tmp_path / "small").mkdir()
     image = place / "drive.qcow2"
     run = [sys.executable, str(REPOSITORY / "keel"), "run", *(["--native"] if system == "native" else [])]
-    run += ["--nic", "none", "--timeout", str(LIMIT_S), "--persist", "--drive", str(image), "--root", str(overlay(tmp_path))]
+    root = ["--root", f"chain:{overlay(tmp_path)}"]
+    run += ["--nic", "none", "--timeout", str(LIMIT_S), "--persist", "--drive", str(image), *root]
     steps = (f"qemu-img create -q -f qcow2 {image} {IMAGE}", '"$@" "python3 -u -"', '"$@" true', f"qemu-img check -q {image}")
     script = " && ".join([*steps, "echo whole"])
     words = [*small_disk(place), "sh", "-c", script, "sh", *run, "--exec"]

@@ -97,6 +97,15 @@ def test_a_session(options: list[str], name: str) -> None:
     assert gone.status == FAILED and f"no guest named {name} runs" in gone.last_error_line()
 
 
+def test_no_guest_is_shown_another_ones_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clone, which --cwd shows, has none; each guest reaches the others' ports by the host's loopback."""
+    monkeypatch.chdir(REPOSITORY)
+    with with_ssh(["run"], name):
+        seen = keel("run", "--cwd", "--exec", "grep -rl 'OPENSSH PRIVATE' build/run || echo none", timeout_s=LIMIT_S)
+        assert (seen.status, seen.output) == (0, "none\n"), seen.error
+        assert keel("stop", name, timeout_s=LIMIT_S).status == 0
+
+
 def test_a_guest_without_a_server_is_told(name: str) -> None:
     with terminal("run", "--name", name, "--exec", "echo runs; exec sleep 1000") as guest:
         guest.wait_for(b"runs\r\n")

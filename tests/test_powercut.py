@@ -138,7 +138,7 @@ def test_what_was_synchronised_is_there_after_a_power_cut(system: str, tmp_path:
     subprocess.run(build, input=(WRITER % {"bytes": FILE_BYTES}).encode(), check=True)
     image = disk(tmp_path / "disk.img", IMAGE_BYTES)
     subprocess.run([MKE2FS, "-q", "-F", "-t", "ext4", str(image)], check=True)
-    argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--persist", "--nic", "none", "--root", str(overlay(tmp_path))]
+    argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--persist", "--nic", "none", "--root", f"chain:{overlay(tmp_path)}"]
     argv += ["--drive", str(image)] + (["--native"] if system == "native" else [])
     chance = random.Random(1)
     kept = []
@@ -168,7 +168,7 @@ def test_what_a_command_wrote_is_there_when_its_status_is(system: str, tmp_path:
     (cutter := tmp_path / "bin" / "qemu-system-x86_64").parent.mkdir()
     cutter.write_text(CUTTER.format(python=sys.executable, status=STATUS_FRAME))
     cutter.chmod(0o755)
-    argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--persist", "--nic", "none", "--root", str(overlay(tmp_path))]
+    argv = [sys.executable, str(REPOSITORY / "keel"), "run", "--persist", "--nic", "none", "--root", f"chain:{overlay(tmp_path)}"]
     argv += ["--drive", str(image), "--timeout", str(LIMIT_S)] + (["--native"] if system == "native" else [])
     command = f"mount -t ext4 /dev/vdb /mnt && seq {NUMBERS} > /mnt/numbers"
     environment = {**os.environ, "PATH": f"{cutter.parent}:{os.environ['PATH']}"}

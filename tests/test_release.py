@@ -56,7 +56,8 @@ class Host:
     @property
     def environment(self) -> dict[str, str]:
         """The command's."""
-        return {**os.environ, "PATH": str(self.place / "bin"), "XDG_CACHE_HOME": str(self.place / "cache")}
+        own = {f"XDG_{name.upper()}_HOME": str(self.place / name) for name in ("cache", "data")}
+        return {**os.environ, **own, "PATH": str(self.place / "bin")}
 
     def run(self, release: Path, command: str, *options: str) -> Result:
         """Run a command in a guest of the set."""
@@ -69,7 +70,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
     host = Host(tmp_path / "host")
     yield host
     left = {path.name for path in host.place.iterdir()}
-    assert left <= {"keel", "Cargo.toml", "tools", "bin", "build"}, left
+    assert left <= {"keel", "Cargo.toml", "tools", "bin", "build", "data"}, left
 
 
 def test_a_set_boots_where_nothing_can_be_built(release: Path, host: Host) -> None:
@@ -115,6 +116,7 @@ def test_what_a_guest_writes_is_kept_on_request(release: Path, host: Host, tmp_p
     assert host.run(release, "echo kept > /root/kept; head -c 12 /dev/vdb", "--persist", *more).output == "written here"
     assert host.run(release, "cat /root/kept", "--persist").output == "kept\n"
     assert host.run(release, "test -e /root/kept").status == 1
+    assert len(list((host.place / "data" / "keel" / "roots").glob("*.qcow2"))) == 1
 
 
 def test_a_set_in_the_background_has_directories_ports_and_a_console(

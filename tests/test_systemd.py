@@ -97,7 +97,7 @@ class Console:
 def test_login_and_power_off(system: str, tmp_path: Path) -> None:
     """Root logs in on the console, gets a session, and powers off. The disk is clean and holds what was written."""
     root = overlay(tmp_path)
-    console = Console(system, *SYSTEMD, "--persist", "--root", str(root))
+    console = Console(system, *SYSTEMD, "--persist", "--root", f"chain:{root}")
     console.expect(b"keel login: ")
     console.type(b"root\n")
     console.expect(b"root@keel:~# ")

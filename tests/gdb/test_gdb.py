@@ -11,7 +11,7 @@ from conftest import REPOSITORY, SYSTEMS, keel, run_options, together
 
 LIMIT_S = 300
 NAME = "debugged"
-SOCKET = REPOSITORY / "build" / "run" / NAME / "gdb"
+SOCKET = REPOSITORY / "build" / "run" / NAME / "private" / "gdb"
 # At the breakpoint: the line, a field of a type, one of Linux's own commands. Leaving gdb ends the guest.
 COMMANDS = """set pagination off
 set confirm off

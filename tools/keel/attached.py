@@ -13,7 +13,7 @@ from types import TracebackType
 
 from .channel import WINDOW
 from .errors import Interrupted, KeelError
-from .slot import SOCKET_PATH_MAX
+from .slot import SHORTER, SOCKET_PATH_MAX
 
 # More than the largest message.
 READ_BYTES = 65536
@@ -52,7 +52,7 @@ class Server:
 
     def __init__(self, path: Path) -> None:
         if len(str(path)) >= SOCKET_PATH_MAX:
-            raise KeelError(f"{path.parent} is too long a path for a socket", "clone into a shorter path")
+            raise KeelError(f"{path.parent} is too long a path for a socket", SHORTER)
         self._path = path
         self._terminal: socket.socket | None = None
         self._waiting = bytearray()

@@ -197,8 +197,8 @@ def _add_run(verbs: Verbs) -> None:
     verb.add_argument(
         "--root",
         metavar="[FORMAT:]FILE",
-        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk; as disk, an image of the format raw or qcow2, "
-        f"or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
+        help="another root: a directory or a .cpio(.gz/.xz/.zst) as RAM disk; as disk, an image of the format raw, qcow2 or "
+        f"chain (qcow2 over other images), or by its name's end: {', '.join(imageformat.ROOT_SUFFIXES)}",
     )
     verb.add_argument(
         "--from",
@@ -217,7 +217,7 @@ def _add_run(verbs: Verbs) -> None:
         metavar="[BUS:][FORMAT:]FILE",
         action="append",
         default=[],
-        help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw or qcow2, without it qcow2 for a .qcow2; "
+        help=f"another disk; BUS is {', '.join(machine.BUSES)}; FORMAT is raw, qcow2 or chain, without it qcow2 for a .qcow2; "
         "may be repeated",
     )
     verb.add_argument(
@@ -300,7 +300,9 @@ def _add_others(verbs: Verbs) -> None:
     _add_qemu(_add_verb(verbs, "bench", "measure Keel against native Linux, or what ./keel bench --help lists", has_help=False))
     verb = _add_verb(verbs, "clean", "remove what was built")
     verb.add_argument("--cache", action="store_true", help="also what was fetched, for all clones")
-    verb.add_argument("--persistent", action="store_true", help="also what guests wrote to default roots with run --persist")
+    verb.add_argument(
+        "--persistent", action="store_true", help="also what guests of this clone wrote to default roots with run --persist"
+    )
     _add_verb(verbs, "doctor", "say what is missing on this machine and how to install it")
 
 
@@ -373,8 +375,8 @@ def _add_profile(verbs: Verbs) -> None:
 def _add_root(verbs: Verbs) -> None:
     verb = verbs.add_parser("root", help="the default root and its layers of packages", description="Default roots and layers.")
     actions = verb.add_subparsers(dest="action", required=True, metavar="ACTION")
-    _add_verb(actions, "list", "list the default root, and what run --packages has added to it")
-    remove = _add_verb(actions, "remove", "remove layers, or a default root with all its layers")
+    _add_verb(actions, "list", "list the default root, what run --packages has added to it, and what run --persist keeps")
+    remove = _add_verb(actions, "remove", "remove layers, a default root with all its layers, or what run --persist keeps")
     remove.add_argument("names", nargs="+", metavar="NAME", help="as ./keel root list shows it")
 
 

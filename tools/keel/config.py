@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Paths: the repository, its build directory, and the user's cache."""
+"""Paths: the repository, its build directory, and the user's cache and data."""
 
+import hashlib
 import os
+import pwd
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -10,6 +12,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Where the Debian package has the sources (debian/keel.install).
 INSTALLED = Path("/usr/share/keel")
+# Where what that builds is in the user's cache.
+INSTALLED_BUILD = "build"
 # The names of booted files in the build directory and in release sets: the µ-kernel, Linux as its server, the RAM disk with
 # the guest's init, the guest that tries KVM, and the native tasks, which are Cargo's programs.
 KERNEL_IMAGE, SERVER_IMAGE, INIT_ARCHIVE, PROBE_IMAGE = "kernel.elf", "vmlinux", "init.cpio", "probe.elf"
@@ -18,14 +22,35 @@ TASK = re.compile(r"[a-z0-9-]+")
 QEMU_VARIABLE = "KEEL_QEMU"
 
 
+# Characters of a folder's name that its clone's files do not have in theirs, and how many are enough.
+UNUSUAL, MOST_OF_NAME = re.compile(r"[^A-Za-z0-9_.]+"), 24
+
+
+def base_directory(variable: str, usual: str, home: Path | None = None) -> Path:
+    """One of the XDG specification's directories: a relative one counts as none, and then it is the usual one in the home."""
+    base = Path(os.environ.get(variable, ""))
+    return base if base.is_absolute() else (home or Path.home()) / usual
+
+
 def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "keel"
+    return base_directory("XDG_CACHE_HOME", ".cache") / "keel"
+
+
+def _owner(path: Path) -> int:
+    return path.stat().st_uid
+
+
+def _data_directory() -> Path:
+    """Where a user's data are. Root, who has another's HOME by sudo's options, leaves that one's home alone."""
+    home = Path.home()
+    if os.geteuid() == 0 and home.is_dir() and _owner(home) != 0:
+        home = Path(pwd.getpwuid(0).pw_dir)
+    return base_directory("XDG_DATA_HOME", ".local/share", home) / "keel"
 
 
 def _build_directory(repository: Path) -> Path:
     """Where builds go: into the sources' directory, except that nobody but its package manager writes to an installed one."""
-    return _cache_directory() / "build" if repository == INSTALLED else repository / "build"
+    return _cache_directory() / INSTALLED_BUILD if repository == INSTALLED else repository / "build"
 
 
 def version() -> str:
@@ -41,6 +66,7 @@ class Settings:
     repository: Path = REPOSITORY
     build: Path = field(default_factory=lambda: _build_directory(REPOSITORY))
     cache: Path = field(default_factory=_cache_directory)
+    data: Path = field(default_factory=_data_directory)
     verbose: bool = False
     install: bool = True
     # A checked release set, whose files take the place of what is built.
@@ -49,6 +75,19 @@ class Settings:
     linux_version: str = field(default_factory=lambda: os.environ.get("KEEL_LINUX", ""))
     # The version of QEMU that is wanted; without one it is the host's.
     qemu: str = field(default_factory=lambda: os.environ.get(QEMU_VARIABLE, ""))
+
+    @property
+    def clone(self) -> str:
+        """The clone's part of the names of files in what clones share; it changes when the clone is moved."""
+        if self.repository == INSTALLED:
+            return "installed-package"
+        key = hashlib.sha256(os.fsencode(self.repository)).hexdigest()[:6]
+        return f"{UNUSUAL.sub('_', self.repository.name)[:MOST_OF_NAME]}-{key}"
+
+    @property
+    def kept_roots(self) -> Path:
+        """What guests of all clones have written to default roots."""
+        return self.data / "roots"
 
     @property
     def logs(self) -> Path:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .arguments import Parser
+from .config import base_directory
 from .errors import KeelError
 
 # Names another file; if it is empty there is none.
@@ -33,9 +34,12 @@ def place() -> Path | None:
     """The path of the file, if there is one."""
     if (chosen := os.environ.get(VARIABLE)) is not None:
         return Path(chosen) if chosen else None
-    base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    # A relative one counts as none, says the XDG specification.
-    return (base if base.is_absolute() else Path.home() / ".config") / "keel" / "config.toml"
+    return usual_place()
+
+
+def usual_place() -> Path:
+    """The path of the file where no other one is named."""
+    return base_directory("XDG_CONFIG_HOME", ".config") / "keel" / "config.toml"
 
 
 def ignore() -> None:

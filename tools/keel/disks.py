@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -33,7 +33,11 @@ EXT4_MOST_BLOCK_SHIFT = 16
 HEAD_BYTES = 4096
 # Of the default root's file system: room for what a user installs. The file takes only the space that is written.
 DEFAULT_SIZE = "8G"
+# The end of the name of a root that an earlier Keel kept in the build directory.
 PERSISTENT = "persistent.qcow2"
+# Where the mounts are listed, and the types of file systems of networks whose locks are such.
+MOUNTS, REMOTE = Path("/proc/self/mountinfo"), ("nfs", "nfs4", "cifs", "smb3")
+ELSEWHERE = "XDG_DATA_HOME names another place for data"
 # Placeholders for the unpacked files and for the image in the command that makes it.
 TREE, IMAGE = "@TREE", "@IMAGE"
 
@@ -80,21 +84,32 @@ def examined(
 ) -> Disk:
     """The disk of an intact image, else KeelError says what is wrong. A root must have a file system.
 
-    The format is from the user or the suffix of the name, never from the content.
+    The format is from the user or the suffix of the name, never from the content. What an image is over is the user's own choice:
+    whoever has made the image can have named any file of this host, and the guest reads it.
     """
     path = path.absolute()  # to QEMU a relative name with a colon is a protocol, one with a dash an option
+    _check_file(path, keep=keep)
+    # What another run's guest writes is not looked at, and not repaired.
+    with held([Disk(path, "", bus, keep)]):
+        return _examined(settings, path, form, bus=bus, keep=keep, root=root)
+
+
+def _check_file(path: Path, *, keep: bool) -> None:
     if not path.is_file():
-        words = f"a bus is one of {', '.join(machine.BUSES)}, a format {' or '.join(imageformat.FORMATS)}"
+        words = f"a bus is one of {', '.join(machine.BUSES)}, a format {', '.join(imageformat.WORDS)}"
         remedy = words if ":" in str(path) else ""
         raise KeelError(f"the disk image {path} {'is no file' if path.exists() else 'does not exist'}", remedy)
     if keep and not os.access(path, os.W_OK):
         raise KeelError(f"{path} may not be written", "leave --persist out, or copy it")
+
+
+def _examined(settings: Settings, path: Path, form: str | None, *, bus: str, keep: bool, root: bool) -> Disk:
     head = _head(path)
-    kind = form or imageformat.of_name(path)
+    kind = imageformat.QCOW2 if form == imageformat.CHAIN else form or imageformat.of_name(path)
     if kind == imageformat.RAW and not form and head.startswith(imageformat.QCOW2_MAGIC):
         say(f"{path} is taken as raw, as its name says, though it begins like qcow2; a guest may have written that")
     packages.require(settings, packages.IMAGES)
-    least_bytes = imageformat.check_chain(path).least_bytes if kind == imageformat.QCOW2 else 0
+    least_bytes = _check_header(path, follows=form == imageformat.CHAIN).least_bytes if kind == imageformat.QCOW2 else 0
     size = json.loads(_ask(path, "info", "--output=json", "-f", kind, str(path)))["virtual-size"]
     if size == 0:
         raise KeelError(f"{path} is not a usable disk image: it is empty")
@@ -107,6 +122,13 @@ def examined(
     if root:
         _check_root(path, _first_bytes(path, kind), size)
     return Disk(path, kind, bus, keep)
+
+
+def _check_header(path: Path, *, follows: bool) -> imageformat.Header:
+    """The header of a qcow2 image, which may be over others where the user has said so."""
+    if follows:
+        return imageformat.check_chain(path)
+    return imageformat.check_alone(path, f"if you made it so: {imageformat.CHAIN}:{path} takes all that it is over")
 
 
 def _ask(path: Path, *arguments: str, fine: Collection[int] = (0,)) -> str:
@@ -147,17 +169,33 @@ def _check_root(path: Path, head: bytes, size: int) -> None:
 
 @contextmanager
 def held(disks: Sequence[Disk]) -> Iterator[None]:
-    """Lock the images: one that is written against all other runs, one that is only read against writers."""
+    """Lock the images: one that is written against all other runs, one that is only read against writers.
+
+    On a network's file system the emulator's own locks do that: there ours would be on the same bytes as those.
+    """
     with ExitStack() as stack:
         for disk in disks:
             try:
                 file = stack.enter_context(disk.path.open("rb"))
+                if _is_remote(file.fileno()):
+                    continue
                 fcntl.flock(file, (fcntl.LOCK_EX if disk.keep else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise _in_use(disk.path) from error
             except OSError as error:
                 raise system_error(f"{disk.path} cannot be read", error) from error
         yield
+
+
+def _is_remote(descriptor: int) -> bool:
+    """Whether a file is on a file system whose locks of whole files are in truth those of all its bytes."""
+    device = os.fstat(descriptor).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in MOUNTS.read_text(errors="replace").splitlines():
+        about, _, kind = line.partition(" - ")
+        if about.split()[2] == wanted:
+            return kind.split()[0] in REMOTE
+    return False
 
 
 def full_places(disks: Sequence[Disk]) -> list[Path]:
@@ -174,12 +212,21 @@ def default_root(settings: Settings, wish: layers.Wanted | None = None, *, keep:
     """
     if not keep:
         return _cached(settings, wish)
-    mine = settings.build / "images" / f"{layers.stem(settings, wish)}-{PERSISTENT}"
-    with locked(settings.locks, "images"):
+    return kept_root(settings, layers.stem(settings, wish), lambda aside: _copy_root(settings, _cached(settings, wish), aside))
+
+
+def kept_root(settings: Settings, stem: str, make: Callable[[Path], None]) -> Disk:
+    """The image of this clone that keeps what guests write to the root of this name; `make` makes it at a path."""
+    mine, old = settings.kept_roots / f"{settings.clone}-{stem}.qcow2", settings.build / "images" / f"{stem}-{PERSISTENT}"
+    with locked(settings.kept_roots, "kept", remedy=ELSEWHERE):
         if mine.exists():
             _check_own(mine)
+        elif old.exists():
+            _check_own(old)
+            say(f"the guest writes to {old}, where an earlier Keel put it; mv {old} {mine} moves it to where data are")
+            mine = old
         else:
-            _make_persistent(settings, _cached(settings, wish), mine)
+            _make_persistent(settings, mine, make)
     return examined(settings, mine, keep=True, root=True)
 
 
@@ -190,33 +237,52 @@ def _cached(settings: Settings, wish: layers.Wanted | None) -> Disk:
     return Disk(layers.on_disk(settings, layer, base), imageformat.QCOW2) if layer else Disk(base, imageformat.RAW)
 
 
-def persistent(settings: Settings) -> list[Path]:
-    """The images of this clone with guests' changes to default roots."""
+def old_persistent(settings: Settings) -> list[Path]:
+    """The images with guests' changes to default roots that an earlier Keel has put into the build directory."""
     return sorted((settings.build / "images").glob(f"*-{PERSISTENT}"))
 
 
-def _make_persistent(settings: Settings, base: Disk, mine: Path) -> None:
+def all_persistent(settings: Settings) -> list[Path]:
+    """The images with guests' changes to default roots, of all clones."""
+    return [*old_persistent(settings), *sorted(settings.kept_roots.glob("*.qcow2"))]
+
+
+def persistent(settings: Settings) -> list[Path]:
+    """Those of this clone."""
+    return [path for path in all_persistent(settings) if path.parent != settings.kept_roots or is_own(settings, path)]
+
+
+def is_own(settings: Settings, path: Path) -> bool:
+    """Whether a kept root is this clone's, by its name."""
+    return path.name.startswith(f"{settings.clone}-")
+
+
+def _make_persistent(settings: Settings, mine: Path, make: Callable[[Path], None]) -> None:
     """A copy: an image backed by the one in the cache would break when that is removed and made again."""
-    others = persistent(settings)
-    mine.parent.mkdir(parents=True, exist_ok=True)
+    others = all_persistent(settings)
     aside = mine.with_suffix(".new")
     try:
-        with Step("copying the root disk") as step:
-            argv = ["qemu-img", "convert", "-p", "-f", base.image_format, "-O", "qcow2", str(base.path), str(aside)]
-            process.run_logged(
-                argv, what="copying the root disk", log=settings.logs / "disk.log", step=step, measure=measures.percent
-            )
+        make(aside)
         aside.replace(mine)
+    except OSError as error:
+        raise system_error(f"{mine} cannot be written", error, ELSEWHERE) from error
     finally:
         aside.unlink(missing_ok=True)
-    if others:
-        say(f"a new persistent root begins; of other packages or an earlier Keel there are {', '.join(map(str, others))}")
+    shown = f"; others are {', '.join(map(str, others))}" if others else ""
+    say(f"a new persistent root begins: {mine}{shown}")
+
+
+def _copy_root(settings: Settings, base: Disk, aside: Path) -> None:
+    with Step("copying the root disk") as step:
+        argv = ["qemu-img", "convert", "-p", "-f", base.image_format, "-O", "qcow2", str(base.path), str(aside)]
+        process.run_logged(
+            argv, what="copying the root disk", log=settings.logs / "disk.log", step=step, measure=measures.percent
+        )
 
 
 def _check_own(mine: Path) -> None:
     """Checks images of an earlier Keel, backed by the image in the cache, which may have been made again since."""
-    about = json.loads(_ask(mine, "info", "--output=json", "-f", "qcow2", str(mine)))
-    if base := about.get("backing-filename"):
+    if base := imageformat.read_header(mine, mine).backing_name:
         remedy = f"if it is the same: qemu-img rebase -b '' {mine}; else move the image away"
         raise KeelError(f"{mine} was made over {base}, which may be another file system by now", remedy)
 

@@ -2,7 +2,8 @@
 """The format of a disk image, which the user gives, and the backing files of a qcow2 image.
 
 A guest can write anything into a raw image, also the header of another format. Such a header can name files of the host that
-QEMU would open. So the format never comes from the content, and only what is checked here is followed in a qcow2 image.
+QEMU would open. So the format never comes from the content. An image that comes from elsewhere can name such files, too: another
+file is followed only where the user says `chain`, and only as far as it is checked here.
 """
 
 import os
@@ -14,6 +15,9 @@ from .errors import KeelError
 
 RAW, QCOW2 = "raw", "qcow2"
 FORMATS = (RAW, QCOW2)
+# The user's word for qcow2 over other images. It is not QEMU's.
+CHAIN = "chain"
+WORDS = (*FORMATS, CHAIN)
 # The suffixes by which a root file is a disk and not an archive.
 ROOT_SUFFIXES = {".img": RAW, ".raw": RAW, ".ext4": RAW, ".qcow2": QCOW2}
 QCOW2_MAGIC = b"QFI\xfb"
@@ -39,7 +43,7 @@ def of_name(path: Path) -> str:
 def said(text: str) -> tuple[str | None, Path]:
     """Format, where one is said, and file of `[FORMAT:]FILE`."""
     word, colon, rest = text.partition(":")
-    return (word, Path(rest)) if colon and word in FORMATS else (None, Path(text))
+    return (word, Path(rest)) if colon and word in WORDS else (None, Path(text))
 
 
 def of_root(text: str) -> tuple[str | None, Path]:
@@ -57,6 +61,14 @@ class Header:
     least_bytes: int
     backing_name: str = ""
     backing_format: str = RAW
+
+
+def check_alone(path: Path, remedy: str) -> Header:
+    """The header of a qcow2 image that is over no other; KeelError with this remedy where it is."""
+    header = read_header(path, path)
+    if header.backing_name:
+        raise _refused(path, f"it is over another file, {header.backing_name!r}, which the guest would read", remedy)
+    return header
 
 
 def check_chain(path: Path) -> Header:

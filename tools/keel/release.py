@@ -3,6 +3,7 @@
 
 SHA256SUMS has the sum of every file. `./keel run --from` boots a set only if all its files are there, are no others, and have
 these sums, and if the manifest is of this Keel's version. That finds damage; who made the set is what a signature shows.
+Its files are for the guest alone, except that QEMU opens what the header of the root's image names: that may name nothing.
 """
 
 import hashlib
@@ -16,10 +17,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from . import boot, bootconf, config, debian, disks, linux, machine, measures, packages, process
+from . import boot, bootconf, config, debian, disks, imageformat, linux, machine, measures, packages, process
 from .config import TASK, Settings, version
 from .errors import KeelError, system_error
-from .lock import locked
 from .progress import Step
 from .qemu import Disk
 
@@ -144,28 +144,23 @@ def opened(settings: Settings, choices: boot.Choices, directory: Path) -> tuple[
         sums = _sums(directory)
         _check_files(directory, sums)
         _check_manifest(directory)
+        _check_root(directory / ROOT)
     own = directory / bootconf.NAME if choices.boot_template == bootconf.DEFAULT_TEMPLATE else choices.boot_template
     return replace(settings, release=directory), replace(choices, boot_template=own)
 
 
 def root_disk(settings: Settings, directory: Path, *, keep: bool) -> Disk:
-    """The set's root; with --persist a copy in the build directory, made once for all sets with this root."""
+    """The set's root; with --persist a copy among the user's data, made once for all sets with this root."""
     root = directory / ROOT
     if not keep:
-        return Disk(root, "qcow2")
-    mine = settings.build / "images" / f"release-{_sums(directory)[ROOT][:12]}-{disks.PERSISTENT}"
-    aside = mine.with_suffix(".new")
-    with locked(settings.locks, "images"):
-        try:
-            if not mine.exists():
-                mine.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(root, aside)
-                aside.replace(mine)
-        except OSError as error:
-            raise system_error(f"{mine} cannot be written", error) from error
-        finally:
-            aside.unlink(missing_ok=True)
-    return disks.examined(settings, mine, keep=True, root=True)
+        return Disk(root, imageformat.QCOW2)
+    return disks.kept_root(settings, f"release-{_sums(directory)[ROOT][:12]}", lambda aside: _copy(root, aside))
+
+
+def _copy(root: Path, aside: Path) -> None:
+    """Copy the set's root with a mode by which its user may write to it."""
+    with Step("copying the root disk", mostly_short=True):
+        shutil.copyfile(root, aside)
 
 
 def _sums(directory: Path) -> dict[str, str]:
@@ -210,6 +205,14 @@ def _check_manifest(directory: Path) -> None:
         shown = f"{manifest.version!s:.20} (format {manifest.format!s:.20})"
         remedy = "run it by the Keel of its version"
         raise KeelError(f"{directory} is a set of Keel {shown}, and this is {version()} (format {FORMAT})", remedy)
+
+
+def _check_root(root: Path) -> None:
+    """Refuse a root that is over another file, or has its data in one: the guest would read that file of the host's."""
+    try:
+        imageformat.check_alone(root, AGAIN)
+    except KeelError as error:
+        raise KeelError(error.what, AGAIN) from error
 
 
 def _text(path: Path) -> str:

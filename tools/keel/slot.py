@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +16,8 @@ from pathlib import Path
 from typing import TextIO
 
 from .config import Settings
-from .errors import KeelError, Status
+from .errors import KeelError, Status, system_error
+from .lock import is_file
 
 MOST_GUESTS = 64
 # The system's limit for the path of a local socket, its end mark included.
@@ -23,10 +26,17 @@ SOCKET_PATH_MAX = 108
 LOOKING = ".slots.lock"
 SYMBOLS = "symbols"
 RUN = "run"
+# The link in a slot's folder to its private directory, and how the name of that begins.
+PRIVATE = "private"
+PRIVATE_PREFIX = "keel-"
+# A socket's path may be too long because of the directory for temporary files.
+SHORTER = "set TMPDIR to a shorter path"
 # It is a part of the names of files and sockets.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 # Reading a note fails with these: there is none, it is no JSON, it is other JSON than we write.
 NOT_WHOLE = (FileNotFoundError, ValueError, TypeError, AttributeError)
+# The socket for gdb, in the private directory.
+GDB = "gdb"
 # What gdb can look at in a guest.
 VIEWS = KERNEL, LINUX = "kernel", "linux"
 
@@ -54,14 +64,19 @@ class Slot:
 
     @property
     def gdb_socket(self) -> Path | None:
-        """Where gdb can reach the guest; None where the path is too long for a socket."""
-        path = self.directory / "gdb"
+        """Where gdb, whose commands are the emulator's too, can reach the guest; None where the path is too long for a socket."""
+        path = self.private / GDB
         return path if len(str(path)) < SOCKET_PATH_MAX else None
 
     @property
     def private(self) -> Path:
-        """The directory for what only this user may read; it is empty at first, and gone when the guest is."""
-        return self.directory / "private"
+        """The directory for what only this user, and no guest, may read; it is empty at first, and gone when the guest is.
+
+        It is among the temporary files, because a guest may be shown the clone. Not in $XDG_RUNTIME_DIR: that goes when the user
+        logs out, and a guest in the background continues.
+        """
+        link = self.directory / PRIVATE
+        return link.readlink() if link.is_symlink() else link
 
     def note_symbols(self, views: Mapping[str, Path]) -> None:
         """Note for gdb which files have the symbols of what runs in the guest; the first is the usual one."""
@@ -115,10 +130,14 @@ def check_name(name: str) -> None:
 @contextmanager
 def _looking(settings: Settings) -> Iterator[None]:
     """Keeps others from looking which slots are free, which for a moment makes them taken."""
-    settings.run.mkdir(parents=True, exist_ok=True)
-    with (settings.run / LOOKING).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    path = settings.run / LOOKING
+    while True:
+        settings.run.mkdir(parents=True, exist_ok=True)
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if is_file(path, file):  # else the directory was removed meanwhile
+                yield
+                return
 
 
 def _named(settings: Settings, kind: str, number: int) -> Slot:
@@ -139,11 +158,53 @@ def _take(settings: Settings, slots: Iterable[Slot]) -> tuple[Slot, TextIO] | No
                 continue
             for note in (SYMBOLS, RUN):
                 (slot.directory / note).unlink(missing_ok=True)
-            # A command that was killed has left it.
-            shutil.rmtree(slot.private, ignore_errors=True)
-            slot.private.mkdir(mode=0o700)
+            _remove_private(slot)  # a command that was killed has left it
+            _make_private(slot)
             return slot, file
     return None
+
+
+def temporary_files() -> Path:
+    """Where the private directories are, and QEMU's temporary files."""
+    return Path(os.environ.get("TMPDIR") or "/var/tmp").absolute()
+
+
+def _make_private(slot: Slot) -> None:
+    """Make the private directory, which nobody else may enter, and note where it is."""
+    try:
+        place = Path(tempfile.mkdtemp(prefix=f"{PRIVATE_PREFIX}{slot.name}-", dir=temporary_files()))
+    except OSError as error:
+        raise system_error(f"cannot write in {temporary_files()}", error, "TMPDIR names another place") from error
+    (slot.directory / PRIVATE).symlink_to(place)
+
+
+def _remove_private(slot: Slot) -> None:
+    """Remove the private directory, if it is one of ours, and the link to it."""
+    place, link = slot.private, slot.directory / PRIVATE
+    if not link.is_symlink() or _is_private(place):
+        shutil.rmtree(place, ignore_errors=True)
+    link.unlink(missing_ok=True)
+
+
+def _is_private(place: Path) -> bool:
+    """Whether this is a directory that `_make_private` made, as far as can be seen."""
+    try:
+        info = place.lstat()
+    except OSError:
+        return False
+    is_ours = stat.S_ISDIR(info.st_mode) and stat.S_IMODE(info.st_mode) == 0o700 and info.st_uid == os.geteuid()
+    return is_ours and place.name.startswith(PRIVATE_PREFIX)
+
+
+@contextmanager
+def _in_use(directory: Path) -> Iterator[None]:
+    """Keep what cleans directories of temporary files from this one: systemd-tmpfiles leaves alone what is locked."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -156,21 +217,34 @@ def taken(settings: Settings, kind: str, name: str | None = None) -> Iterator[Sl
     if mine is None:
         raise KeelError(f"{MOST_GUESTS} guests run already", "end some of them")
     slot, file = mine
-    with file:
+    with file, _in_use(slot.private):
         try:
             yield slot
         finally:
-            shutil.rmtree(slot.private, ignore_errors=True)
+            _remove_private(slot)
 
 
 def running(settings: Settings) -> list[Slot]:
     """The slots of the guests that run now."""
-    found = []
     with _looking(settings):
-        for lock in sorted(settings.run.glob("*/lock")):
-            with lock.open("r") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    found.append(Slot(lock.parent.name, lock.parent, settings.logs))
+        return _running(settings)
+
+
+@contextmanager
+def none_running(settings: Settings) -> Iterator[None]:
+    """Keep guests from starting; KeelError where one runs."""
+    with _looking(settings):
+        if found := _running(settings):
+            raise KeelError(f"the guest {found[0].name} still runs", f"end it first: ./keel stop {found[0].name}")
+        yield
+
+
+def _running(settings: Settings) -> list[Slot]:
+    found = []
+    for lock in sorted(settings.run.glob("*/lock")):
+        with lock.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found.append(Slot(lock.parent.name, lock.parent, settings.logs))
     return found

@@ -55,7 +55,7 @@ def make_keys(slot: Slot, port: int) -> None:
     """Make both keys, and write what a client needs to reach the guest at this port of the loopback."""
     place = _directory(slot)
     if wrong := MEANINGFUL & set(str(place)):
-        raise KeelError(f"{place} has a {min(wrong)!r}, which ssh does not take in a path", "clone into another one")
+        raise KeelError(f"{place} has a {min(wrong)!r}, which ssh does not take in a path", "set TMPDIR to another place")
     place.mkdir()
     for name in ("key", "host-key"):
         process.output(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"keel {slot.name}", "-f", str(place / name)])

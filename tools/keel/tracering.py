@@ -99,7 +99,8 @@ class Reader(threading.Thread):
         """Read all; nobody else would notice what fails here."""
         try:
             with self._socket as gdb:
-                gdbremote.connect(gdb, self._address, LISTENS_S)
+                # It leads through a link that is made with the guest, and a socket's path is short.
+                gdbremote.connect(gdb, self._address.parent.resolve() / self._address.name, LISTENS_S)
                 gdb.settimeout(ANSWERS_S)
                 try:
                     # Not earlier: an older trace is kept until there is a guest.

@@ -2,6 +2,7 @@
 """`./keel root`: lists and removes the default roots in the cache and their layers of packages."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from .. import disks, image, imageformat, layers
@@ -17,26 +18,41 @@ BLOCK_BYTES = 512
 
 
 def show(settings: Settings) -> None:
-    """Print a table of the default roots, each before its layers."""
+    """Print a table of the default roots, each before its layers, and of what guests wrote to such."""
     rows = [("NAME", "MB", "PACKAGES")]
     for base in layers.bases(settings):
         what = "(the default root)" if base == image.default_archive(settings) else "(of another version of Keel)"
         rows.append((base.stem, _size(_files_of(base)), what))
         rows += [(layer.name, _size(layer.folder.iterdir()), " ".join(layer.packages)) for layer in layers.of_base(base)]
+    rows += [(path.stem, _size([path]), _kept_by(settings, path)) for path in disks.all_persistent(settings)]
     print(in_columns(rows))
 
 
+def _kept_by(settings: Settings, path: Path) -> str:
+    """Whose the root is that a guest has written to."""
+    if path.parent != settings.kept_roots:
+        return f"(kept by --persist of an earlier Keel: {path})"
+    return f"(kept by --persist{'' if disks.is_own(settings, path) else ' of another clone'})"
+
+
 def remove(settings: Settings, names: Sequence[str]) -> None:
-    """Remove layers, and bases with their layers. If one of them does not exist or is used by a guest, none is removed."""
-    with locked(settings.cache, "roots"):
+    """Remove layers, bases with their layers, and kept roots.
+
+    If one of them does not exist or is used by a guest, none is removed.
+    """
+    with ExitStack() as locks:
+        locks.enter_context(locked(settings.cache, "roots"))
+        if settings.kept_roots.is_dir():
+            locks.enter_context(locked(settings.kept_roots, "kept"))
+        kept = {path.stem: path for path in disks.all_persistent(settings)}
         known = {base.stem: (base, layers.of_base(base)) for base in layers.bases(settings)}
         for name in names:
-            if name not in known and not any(name == layer.name for _, there in known.values() for layer in there):
+            if name not in (*known, *kept) and not any(name == layer.name for _, there in known.values() for layer in there):
                 raise KeelError(f"there is no layer or default root {name}", layers.LISTED)
         wanted = [base for base, _ in known.values() if base.stem in names]
         chosen = [layer for base, there in known.values() for layer in there if layer.name in names or base in wanted]
-        files = [path for base in wanted for path in _files_of(base)]
-        with disks.held([_written(path) for path in [*files, *(layer.disk for layer in chosen)] if path.exists()]):
+        files = [path for base in wanted for path in _files_of(base)] + [path for name, path in kept.items() if name in names]
+        with disks.held([written(path) for path in [*files, *(layer.disk for layer in chosen)] if path.exists()]):
             try:
                 for layer in chosen:
                     layers.remove(layer.folder)
@@ -46,7 +62,7 @@ def remove(settings: Settings, names: Sequence[str]) -> None:
                 raise system_error(f"{error.filename} cannot be removed", error) from error
 
 
-def _written(path: Path) -> Disk:
+def written(path: Path) -> Disk:
     """The file as one that no guest may use meanwhile."""
     return Disk(path, imageformat.RAW, keep=True)
 

@@ -90,7 +90,7 @@ def _run(
     with disks.held(attached), slot.taken(settings, _kind(choices), choices.name) as mine:
         mine.note_run(_kind(choices), choices.command)
         if choices.gdb and mine.gdb_socket is None:
-            raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
+            raise KeelError(f"{mine.private} is too long a path for a socket", slot.SHORTER)
         storage = _storage(settings, choices, root, attached)
         if choices.ssh:
             ssh.make_keys(mine, forwards[0].host)
@@ -200,11 +200,11 @@ def _has_windows() -> bool:
 
 def _display(mine: slot.Slot) -> str:
     """A window if this terminal can have one, else a socket for a VNC viewer."""
-    socket = mine.directory / "vnc"
+    socket = mine.private / "vnc"
     if _has_windows():
         return "gtk"
     if len(str(socket)) >= slot.SOCKET_PATH_MAX:
-        raise KeelError(f"{mine.directory} is too long a path for a socket", "clone into a shorter path")
+        raise KeelError(f"{mine.private} is too long a path for a socket", slot.SHORTER)
     return f"vnc=unix:{socket}"
 
 

@@ -86,10 +86,7 @@ def _linux(settings: Settings, wanted: Wanted) -> list[events.Event]:
 def _everything(settings: Settings, wanted: Wanted, output: Path) -> int:
     """All events of a command, on the deterministic clock, on which reading them takes no time."""
     name = f"trace-{os.getpid()}"
-    place = slot.Slot(name, settings.run / name, settings.logs).gdb_socket
-    if place is None:
-        raise KeelError(f"{settings.run} is too long a path for a socket", "clone into a shorter path")
-    reader = tracering.Reader(place, output)
+    reader = tracering.Reader(settings.run / name / slot.PRIVATE / slot.GDB, output)
     choices = boot.Choices(
         command=wanted.command,
         timeout_s=wanted.timeout_s,

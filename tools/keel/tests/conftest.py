@@ -18,7 +18,7 @@ from keel.config import Settings
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """Settings whose folders are the test's own."""
-    return Settings(build=tmp_path / "build", cache=tmp_path / "cache", install=False)
+    return Settings(build=tmp_path / "build", cache=tmp_path / "cache", data=tmp_path / "data", install=False)
 
 
 @pytest.fixture

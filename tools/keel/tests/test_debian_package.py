@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What can be said of the Debian package without building it."""
 
+import os
+import pwd
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from keel import config, packages
 from keel.commands import doctor
@@ -66,3 +71,33 @@ def test_what_a_run_needs_is_depended_on_and_what_building_needs_recommended() -
 def test_an_installed_tree_is_not_written_to() -> None:
     assert config._build_directory(config.INSTALLED) == config._cache_directory() / "build"
     assert config._build_directory(Path("/home/u/keel")) == Path("/home/u/keel/build")
+
+
+@pytest.mark.parametrize(
+    ("variable", "usual", "directory"),
+    [("XDG_CACHE_HOME", ".cache", config._cache_directory), ("XDG_DATA_HOME", ".local/share", config._data_directory)],
+)
+def test_where_a_users_files_are(
+    variable: str, usual: str, directory: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative place counts as none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("relative", "", "./x"):
+        monkeypatch.setenv(variable, value)
+        assert directory() == tmp_path / usual / "keel"
+    monkeypatch.setenv(variable, "/elsewhere")
+    assert directory() == Path("/elsewhere/keel")
+
+
+def test_root_keeps_no_data_in_another_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sudo may leave HOME as it is; what root makes there its owner could not write to. A home that is not there is as it is."""
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for user, whose in ((0, 1000), (1000, 1000), (0, 0)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        monkeypatch.setattr(config, "_owner", lambda path, whose=whose: whose if path == tmp_path else owner)
+        expected = Path(pwd.getpwuid(0).pw_dir) if (user, whose) == (0, 1000) else tmp_path
+        assert config._data_directory() == expected / ".local/share/keel"
+    monkeypatch.setenv("HOME", "/nonexistent")
+    assert config._data_directory() == Path("/nonexistent/.local/share/keel")

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Disk images: whole ones are taken, broken ones and ones in use are refused in one line."""
 
+import errno
+import fcntl
+import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from keel import cpio, disks, image, layers, overlay, unpack
+from keel import config, cpio, disks, image, layers, overlay, unpack
+from keel.commands import root
 from keel.commands.clean import clean
 from keel.config import Settings
 from keel.errors import KeelError
@@ -35,9 +40,9 @@ def test_both_formats_are_taken_as_roots(ext4: Path, qcow2: Path, settings: Sett
         assert disks.examined(settings, path, root=True) == Disk(path, kind, "virtio", keep=False)
 
 
-def refused(settings: Settings, path: Path) -> str:
+def refused(settings: Settings, path: Path, form: str | None = None) -> str:
     with pytest.raises(KeelError) as caught:
-        disks.examined(settings, path, root=True)
+        disks.examined(settings, path, form, root=True)
     line = caught.value.line()
     assert str(path) in line and "\n" not in line
     return line
@@ -83,9 +88,9 @@ def test_an_image_over_one_that_is_not_there_is_refused(ext4: Path, tmp_path: Pa
     over = tmp_path / "over.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(ext4), str(over)], check=True)
     ext4.unlink()
-    assert str(ext4) in refused(settings, over)
+    assert str(ext4) in refused(settings, over, "chain")
     subprocess.run(["qemu-img", "rebase", "-u", "-F", "qcow2", "-b", str(over), str(over)], check=True)
-    assert "loop" in refused(settings, over)
+    assert "loop" in refused(settings, over, "chain")
 
 
 @pytest.mark.parametrize(("at", "length", "byte"), [(0, 0x38, 0), (0, 0x38, 0xFF), (0x18, 4, 0xFF)])
@@ -123,6 +128,7 @@ def test_who_writes_has_an_image_for_himself(ext4: Path) -> None:
         ("usb:a", "virtio", None, "usb:a"),
         ("qcow2:a.img", "virtio", "qcow2", "a.img"),
         ("nvme:raw:a.qcow2", "nvme", "raw", "a.qcow2"),
+        ("ahci:chain:a.img", "ahci", "chain", "a.img"),
         ("raw:nvme:a", "virtio", "raw", "nvme:a"),
     ],
 )
@@ -194,9 +200,66 @@ def test_a_persistent_root_over_the_one_in_the_cache_is_refused(cached: Path, se
 
 def test_a_new_persistent_root_names_the_others(cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     first = disks.default_root(settings, keep=True).path
-    assert "persistent root" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"a new persistent root begins: {first}" in said and "others" not in said
     second = disks.default_root(settings, layers.Wanted(("gdb",)), keep=True).path
-    assert second != first and str(first) in capsys.readouterr().err
+    assert second != first and f"others are {first}" in capsys.readouterr().err
+    disks.default_root(settings, keep=True)
+    assert "persistent root" not in capsys.readouterr().err
+
+
+def test_a_persistent_root_is_a_users_data_and_one_clones(cached: Path, settings: Settings, tmp_path: Path) -> None:
+    """Not in the clone nor the cache, both of which are cleaned; and two clones never write one image, whatever their names."""
+    kept = disks.default_root(settings, keep=True).path
+    assert kept.parent == settings.data / "roots"
+    others = [replace(settings, repository=tmp_path / name) for name in ("a/keel", "b/keel", "a/keel - x", "installed")]
+    installed = replace(settings, repository=config.INSTALLED)
+    made = {kept, *(disks.default_root(clone, keep=True).path for clone in (*others, installed))}
+    assert len(made) == 6 and {path.parent for path in made} == {kept.parent}
+    for clone in (settings, *others, installed):
+        assert len(disks.persistent(clone)) == 1
+    assert sorted(disks.all_persistent(settings)) == sorted(made)
+
+
+def test_a_persistent_root_at_the_old_place_is_used_there(
+    cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named, with the command that moves it, after which the same image is used."""
+    disks.default_root(settings, keep=False)
+    old = settings.build / "images" / f"{cached.stem}-persistent.qcow2"
+    old.parent.mkdir(parents=True)
+    subprocess.run(["qemu-img", "convert", "-O", "qcow2", str(cached), str(old)], check=True)
+    assert disks.default_root(settings, keep=True) == Disk(old, "qcow2", keep=True)
+    move = re.search("mv .*?(?= moves)", capsys.readouterr().err)
+    assert move
+    subprocess.run(["sh", "-c", move[0]], check=True)
+    kept = disks.default_root(settings, keep=True).path
+    assert kept.parent == settings.data / "roots" and disks.all_persistent(settings) == [kept]
+    assert not capsys.readouterr().err
+
+
+def test_a_home_that_cannot_be_written_is_one_line(cached: Path, settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(KeelError, match=r"cannot write in .*file/roots: Not a directory") as caught:
+        disks.default_root(replace(settings, data=tmp_path / "file"), keep=True)
+    assert "XDG_DATA_HOME" in caught.value.remedy
+
+
+def test_a_full_home_leaves_no_half_of_a_root(settings: Settings) -> None:
+    def fail(aside: Path) -> None:
+        aside.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(KeelError, match="No space left on device"):
+        disks.kept_root(settings, "x", fail)
+    assert disks.all_persistent(settings) == [] and not list(settings.kept_roots.glob("*.new"))
+
+
+def test_a_kept_root_has_no_other_file_in_its_header(cached: Path, settings: Settings) -> None:
+    kept = disks.default_root(settings, keep=True).path
+    subprocess.run(["qemu-img", "rebase", "-u", "-F", "raw", "-b", "/etc/passwd", str(kept)], check=True)
+    with pytest.raises(KeelError, match="was made over /etc/passwd"):
+        disks.default_root(settings, keep=True)
 
 
 def test_a_persistent_root_with_a_layer_depends_on_neither(
@@ -223,6 +286,78 @@ def test_clean_asks_before_it_removes_what_guests_wrote(settings: Settings) -> N
     assert str(kept) in caught.value.line() and kept.exists()
     clean(settings, cache=False, persistent=True)
     assert not settings.build.exists()
+
+
+def test_clean_leaves_what_guests_wrote_among_the_data(
+    cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--persistent removes this clone's alone, unless a guest has one."""
+    mine = disks.default_root(settings, keep=True)
+    other = disks.default_root(replace(settings, repository=Path("/other/keel")), keep=True).path
+    clean(settings, cache=True, persistent=False)
+    assert mine.path.exists() and f"{mine.path}, what guests wrote" in capsys.readouterr().err
+    with disks.held([mine]), pytest.raises(KeelError, match="in use"):
+        clean(settings, cache=False, persistent=True)
+    clean(settings, cache=False, persistent=True)
+    assert not mine.path.exists() and other.exists()
+
+
+def test_all_kept_roots_are_listed_and_removed_by_name(
+    cached: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = disks.default_root(settings, keep=True)
+    other = disks.default_root(replace(settings, repository=Path("/other/keel")), keep=True)
+    old = settings.build / "images" / "debian-persistent.qcow2"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    root.show(settings)
+    rows = capsys.readouterr().out
+    assert all(disk.path.stem in rows for disk in (mine, other)) and "of another clone" in rows and str(old) in rows
+    with disks.held([other]), pytest.raises(KeelError, match="in use"):
+        root.remove(settings, [mine.path.stem, other.path.stem])
+    root.remove(settings, [other.path.stem, old.stem])
+    assert disks.all_persistent(settings) == [mine.path]
+
+
+@pytest.mark.parametrize("name", ["images/x-persistent.qcow2", "run/keel/lock", "kernel.elf"])
+def test_the_cache_is_cleaned_without_what_the_package_keeps_there(name: str, settings: Settings) -> None:
+    """Its roots, and the slots of its guests that run."""
+    kept, fetched = settings.cache / "build" / name, settings.cache / "roots" / "x.cpio"
+    for path in (kept, fetched, settings.build / "file"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    clean(settings, cache=True, persistent=False)
+    assert kept.exists() and not fetched.exists() and not settings.build.exists()
+    clean(replace(settings, build=settings.cache / "build"), cache=True, persistent=True)
+    assert not settings.cache.exists()
+
+
+def test_an_image_is_locked_before_it_is_looked_at(qcow2: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its check repairs it, and would meet the emulator of another run."""
+    monkeypatch.setattr(disks, "_ask", lambda *arguments, **others: pytest.fail("it was opened"))
+    with disks.held([Disk(qcow2, "qcow2", keep=True)]), pytest.raises(KeelError, match="in use"):
+        disks.examined(settings, qcow2, keep=False)
+    with disks.held([Disk(qcow2, "qcow2")]), pytest.raises(KeelError, match="in use"):
+        disks.examined(settings, qcow2, keep=True)
+
+
+def test_on_a_networks_file_system_the_emulators_locks_count(
+    ext4: Path, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a lock of the file is one of its bytes, which needs a descriptor to write, and would refuse the emulator."""
+    device = ext4.stat().st_dev
+    place = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    lines = (f"30 1 0:99 / /proc rw - proc proc rw\n31 1 {place} / /home rw,relatime shared:1 - {{}} host:/home rw\n").format
+    monkeypatch.setattr(disks, "MOUNTS", mounts)
+    for kind, locks in (("ext4", True), ("nfs4", False), ("nfs", False), ("cifs", False)):
+        mounts.write_text(lines(kind))
+        with disks.held([Disk(ext4, "raw", keep=True)]), ext4.open("rb") as file:
+            if locks:
+                with pytest.raises(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            else:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_an_archive_is_unpacked_as_it_is(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def without_backing_format(path: Path) -> Path:
     return path
 
 
-def refused(settings: Settings, path: Path) -> str:
+def refused(settings: Settings, path: Path, form: str | None = imageformat.CHAIN) -> str:
     with pytest.raises(KeelError) as caught:
-        disks.examined(settings, path)
+        disks.examined(settings, path, form)
     line = caught.value.line()
     assert str(path) in line and "\n" not in line
     return line
@@ -73,14 +73,30 @@ def test_what_a_guest_wrote_into_a_raw_disk_names_no_file(
         disks.examined(settings, drive, root=True)
 
 
-def test_only_the_user_says_the_format(secret: Path, tmp_path: Path, settings: Settings) -> None:
-    named = over(tmp_path / "a.qcow2", str(secret))
+def test_only_the_user_says_the_format(tmp_path: Path, settings: Settings) -> None:
+    named = tmp_path / "a.qcow2"
+    subprocess.run([*QEMU_IMG, str(named), "1M"], check=True)
     other = tmp_path / "a.img"
     other.write_bytes(named.read_bytes())
     assert disks.examined(settings, named).image_format == "qcow2"
     assert disks.examined(settings, named, "raw").image_format == "raw"
     assert disks.examined(settings, other).image_format == "raw"
     assert disks.examined(settings, other, "qcow2").image_format == "qcow2"
+
+
+@pytest.mark.parametrize("form", [None, "qcow2"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_an_image_of_somebody_else_shows_no_file_of_the_host(
+    form: str | None, keep: bool, secret: Path, tmp_path: Path, settings: Settings
+) -> None:
+    """Its maker chose what it is over; it is the user who says that this is meant."""
+    image = over(tmp_path / "a.qcow2", str(secret))
+    with pytest.raises(KeelError, match="which the guest would read") as caught:
+        disks.examined(settings, image, form, keep=keep)
+    assert f"chain:{image} takes" in caught.value.remedy
+    assert disks.examined(settings, image, imageformat.CHAIN).image_format == "qcow2"
+    middle = over(tmp_path / "b.qcow2", str(image), form="qcow2")
+    assert "which the guest would read" in refused(settings, middle, form)
 
 
 def test_a_raw_file_is_no_qcow2_by_its_name(secret: Path, settings: Settings) -> None:
@@ -116,7 +132,8 @@ def test_the_format_of_what_an_image_is_over_stands_in_its_header(secret: Path, 
 
 def test_what_is_over_a_raw_image_does_not_parse_it(secret: Path, tmp_path: Path, settings: Settings) -> None:
     base = over(tmp_path / "base.img", "json:{}")
-    assert disks.examined(settings, over(tmp_path / "a.qcow2", str(base))).image_format == "qcow2"
+    image = over(tmp_path / "a.qcow2", str(base))
+    assert disks.examined(settings, image, imageformat.CHAIN).image_format == "qcow2"
 
 
 def test_a_chain_is_followed_as_qemu_does(tmp_path: Path, settings: Settings) -> None:
@@ -125,7 +142,7 @@ def test_a_chain_is_followed_as_qemu_does(tmp_path: Path, settings: Settings) ->
     (folder / "base.img").write_bytes(bytes(MEGABYTE))
     over(folder / "middle.qcow2", "base.img")
     top = over(tmp_path / "top.qcow2", "folder/middle.qcow2", form="qcow2")
-    assert disks.examined(settings, top) == Disk(top, "qcow2")
+    assert disks.examined(settings, top, imageformat.CHAIN) == Disk(top, "qcow2")
     chain = json.loads(subprocess.check_output(["qemu-img", "info", "--backing-chain", "--output=json", "-f", "qcow2", str(top)]))
     assert [Path(image["filename"]).name for image in chain] == ["top.qcow2", "middle.qcow2", "base.img"]
     over(folder / "middle.qcow2", str(top), form="qcow2")
@@ -165,6 +182,7 @@ def test_random_headers_are_taken_or_refused(secret: Path, tmp_path: Path) -> No
         ("root.img", "raw", "root.img"),
         ("root.qcow2", "qcow2", "root.qcow2"),
         ("qcow2:root", "qcow2", "root"),
+        ("chain:root", "chain", "root"),
         ("raw:root.cpio", "raw", "root.cpio"),
         ("./raw:root", None, "raw:root"),
     ],

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from keel.errors import KeelError, Status
 from keel.qemu import Disk
 
 MANIFEST = release.Manifest(release.FORMAT, version(), "abc", "6.1.1-1", "bookworm", "7.2", "max", 2048)
+
+
+QEMU_IMG = ("qemu-img", "create", "-q", "-f", "qcow2")
 
 
 def with_sums(directory: Path) -> None:
@@ -33,6 +37,7 @@ def made(tmp_path: Path) -> Path:
     directory.mkdir()
     for name in (*release.FIXED, "heartbeat"):
         (directory / name).write_text(f"this is {name}")
+    subprocess.run([*QEMU_IMG, str(directory / release.ROOT), "1M"], check=True)
     (directory / release.MANIFEST).write_text(json.dumps(asdict(MANIFEST)))
     (directory / bootconf.NAME).write_text(bootconf.DEFAULT_TEMPLATE.read_text())
     with_sums(directory)
@@ -111,6 +116,13 @@ def wrong_text(directory: Path, name: str, text: bytes) -> None:
         with_sums(directory)
 
 
+def other_root(directory: Path, *options: str) -> None:
+    """The root as another image, with the sums of that."""
+    (directory / release.ROOT).unlink()
+    subprocess.run([*QEMU_IMG, "-u", *options, str(directory / release.ROOT), "1M"], check=True)
+    with_sums(directory)
+
+
 def unlisted_and_missing(directory: Path, name: str) -> None:
     (directory / name).unlink()
     with_sums(directory)
@@ -135,6 +147,12 @@ def unlisted_and_missing(directory: Path, name: str) -> None:
         (lambda made: wrong_text(made, release.SUMS, b"\xff\n"), "is not text"),
         (lambda made: wrong_text(made, release.SUMS, b"x" * (release.MOST_TEXT_BYTES + 1)), "is too large"),
         (lambda made: wrong_text(made, release.SUMS, b""), "does not name"),
+        (lambda made: other_root(made, "-F", "raw", "-b", "/etc/shadow"), "is over another file, '/etc/shadow'"),
+        (lambda made: other_root(made, "-F", "qcow2", "-b", release.ROOT), "is over another file"),
+        (lambda made: other_root(made, "-F", "raw", "-b", 'json:{"driver":"raw"}'), "is not named as a file"),
+        (lambda made: other_root(made, "-F", "raw", "-b", "fat:/etc"), "is not named as a file"),
+        (lambda made: other_root(made, "-o", f"data_file={made.parent / 'data'}"), "data are in another file"),
+        (lambda made: wrong_text(made, release.ROOT, b"raw"), "has no header of qcow2"),
         (to_link, "heartbeat is no file"),
         (lambda made: to_pipe(made, "heartbeat"), "heartbeat is no file"),
         (lambda made: to_pipe(made, release.SUMS), "SHA256SUMS is no file"),
@@ -176,8 +194,8 @@ def test_what_a_guest_writes_is_kept_apart_from_the_set(settings: Settings, made
     content = (made / release.ROOT).read_bytes()
     kept = release.root_disk(settings, made, keep=True).path
     assert kept in disks.persistent(settings)
-    kept.write_bytes(b"changed")
-    assert release.root_disk(settings, made, keep=True).path.read_bytes() == b"changed"
+    kept.write_bytes(content + b"changed")
+    assert release.root_disk(settings, made, keep=True).path.read_bytes() == content + b"changed"
     assert (made / release.ROOT).read_bytes() == content
 
 

@@ -2,6 +2,9 @@
 """Guests at the same time get names of their own."""
 
 import errno
+import fcntl
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,57 @@ def test_who_does_not_run_is_not_stopped(settings: Settings) -> None:
             guests.stop(settings, ["mine", "absent"])
     with pytest.raises(KeelError, match="no guest named mine runs"):
         guests.stop(settings, ["mine"])
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory for temporary files."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    return place
+
+
+def test_what_is_private_is_not_in_the_clone(settings: Settings, temporary: Path) -> None:
+    """Another guest may be shown the clone; nobody but this user may enter. Others find it by the slot."""
+    with slot.taken(settings, "keel", "mine") as mine:
+        (mine.private / "key").touch()
+        assert mine.private.parent == temporary and stat.S_IMODE(mine.private.stat().st_mode) == 0o700
+        assert mine.gdb_socket == mine.private / "gdb" and mine.console.parent == mine.private
+        assert slot.running(settings)[0].private == mine.private
+        assert not [path for path in mine.directory.rglob("*") if path.name == "key"]
+    assert not list(temporary.iterdir())
+
+
+def test_what_a_killed_run_left_is_removed(settings: Settings, temporary: Path) -> None:
+    """But no other directory that the link may lead to, nor one of an earlier Keel's that is somebody else's."""
+    with slot.taken(settings, "keel") as mine:
+        link, left = mine.directory / slot.PRIVATE, mine.private
+    other = temporary / "keel-other"
+    other.mkdir()
+    for place in (left, other, temporary / "absent"):
+        if place == left:
+            left.mkdir(mode=0o700)
+        link.symlink_to(place)
+        with slot.taken(settings, "keel") as again:
+            assert again.private != place
+    assert sorted(temporary.iterdir()) == [other]
+    link.mkdir()
+    with slot.taken(settings, "keel") as again:
+        assert again.private.parent == temporary
+
+
+def test_cleaners_of_temporary_files_leave_a_guests_alone(settings: Settings) -> None:
+    """systemd-tmpfiles passes over a directory that it cannot lock."""
+    with slot.taken(settings, "keel") as mine:
+        directory = os.open(mine.private, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(directory)
+
+
+def test_no_place_for_temporary_files_is_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    with pytest.raises(KeelError, match="cannot write in /nowhere: No such file") as caught, slot.taken(settings, "keel"):
+        pass
+    assert "TMPDIR" in caught.value.remedy
