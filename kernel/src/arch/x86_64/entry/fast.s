@@ -33,8 +33,8 @@
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
 # So registers are not cleared here, except for Rust; the slow path clears them once all are saved.
-# pass_more with a
-# mispredicted count would move words past the UTCB, but no address is made of these either.
+# pass_more with a mispredicted count would move words past the UTCB, but no address is made of
+# these either.
 #
 # Registers of a call and of its message:
 #   rax = call number and flags, rdx = the thread to receive from,
@@ -839,6 +839,7 @@
     mov \register, r8d
     shr r8, 16
     .endr
+    # Both jumps below are by this comparison: no instruction up to the second changes the flags.
     cmp qword ptr [rbx + THREAD_reach], 0
     jne .Lfs_is_loaded_\@
     wrfsbase r9
