@@ -314,7 +314,10 @@ pub enum Error {
 impl Error {
     /// Fails with this error if `condition` holds: `Error::Invalid.when(size > MAX)?;`.
     pub fn when(self, condition: bool) -> Result<(), Error> {
-        (!condition).then_some(()).ok_or(self)
+        if condition {
+            return Err(self);
+        }
+        Ok(())
     }
 }
 

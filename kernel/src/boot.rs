@@ -215,7 +215,9 @@ fn load_segments(file: &[u8], place: Range) -> Option<u64> {
     const IDENTIFICATION: &[u8] = b"\x7fELF\x02";
     const LOAD: u64 = 1;
     const HEADER_BYTES: usize = 56;
-    file.starts_with(IDENTIFICATION).then_some(())?;
+    if !file.starts_with(IDENTIFICATION) {
+        return None;
+    }
     let headers = file.get(number(file, 32, 8)? as usize..)?.chunks_exact(HEADER_BYTES);
     for header in headers.take(number(file, 56, 2)? as usize) {
         let word = |at| number(header, at, 8);

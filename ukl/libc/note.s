@@ -12,6 +12,8 @@
 .Lname:
 	.asciz	"UKL"
 .Lname_end:
+	.type	ukl_gate, @object
+	.size	ukl_gate, .Lgate_end - ukl_gate
 ukl_gate:
 	.quad	0, 0
 .Lgate_end:

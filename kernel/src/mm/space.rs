@@ -31,7 +31,10 @@ pub type Done = Result<(), Stop>;
 impl Stop {
     /// Stops if a condition is true, as `Error::when` does.
     pub fn when(self, condition: bool) -> Done {
-        (!condition).then_some(()).ok_or(self)
+        if condition {
+            return Err(self);
+        }
+        Ok(())
     }
 }
 
@@ -588,7 +591,9 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
             let (leaving, place) = match all.as_ref().and_then(|leaving| Some((leaving.place(goes)?, leaving))) {
                 Some((place, leaving)) => (leaving, place),
                 None => {
-                    all.iter().for_each(|leaving| leaving.end(gone));
+                    if let Some(leaving) = &all {
+                        leaving.end(gone);
+                    }
                     gone = 0;
                     work.charge_budget(GROUP_COST + cpu::count());
                     (&*all.insert(Leaving::with(goes, cells.len())), in_group(goes).1)
@@ -1267,7 +1272,9 @@ pub fn object_at(task: Ref<Task>, offset: u64) -> Option<PoolPage> {
 
 /// Takes a page of `add_object` back, if there is one.
 pub fn remove_object(task: Ref<Task>, offset: u64) {
-    object(task, offset).into_iter().for_each(drop_object);
+    if let Some(leaf) = object(task, offset) {
+        drop_object(leaf);
+    }
 }
 
 fn drop_object(leaf: Leaf) {

@@ -348,7 +348,10 @@ impl Thread {
 
     /// As whom it sends what it is sending.
     pub fn sends_as(&self) -> Id {
-        [self.shown.get(), self.id][self.has(Flags::KERNEL_MESSAGE) as usize]
+        if self.has(Flags::KERNEL_MESSAGE) {
+            return self.id;
+        }
+        self.shown.get()
     }
 
     /// The frame in use. An alien thread's may change under our hands: read each field once.

@@ -68,7 +68,10 @@ pub fn change_reach(thread: Ref<Thread>, reach: Reach) {
 
 /// What a thread reaches that leaves its window: all of its own space, a native one with 32 bits.
 fn own_space(thread: Ref<Thread>) -> Reach {
-    [Reach::ALL, Reach::NONE][thread.has(Flags::ALIEN) as usize]
+    if thread.has(Flags::ALIEN) {
+        return Reach::NONE;
+    }
+    Reach::ALL
 }
 
 /// A thread is deleted.

@@ -47,7 +47,8 @@ in_64_bit_mode:	/* a 64-bit operand, so that no other mode gets this right */
 	jmp 1b
 
 	.balign 8
-gdt:	.quad 0
+gdt:
+	.quad 0
 	.quad 0x00209a0000000000	/* 64-bit code, ring 0 */
 gdt_pointer:
 	.word . - gdt - 1
@@ -55,6 +56,9 @@ gdt_pointer:
 
 	.bss
 	.balign 4096
-pml4:		.skip 4096
-pdpt:		.skip 4096
-directory:	.skip 4096
+pml4:
+	.skip 4096
+pdpt:
+	.skip 4096
+directory:
+	.skip 4096

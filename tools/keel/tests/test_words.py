@@ -36,7 +36,7 @@ def sources() -> Iterator[tuple[str, list[str]]]:
         yield path, file.read_text(errors="replace").splitlines()
 
 
-def below(path: str, places: dict[str, Any]) -> bool:
+def below(path: str, places: dict[str, Any] | list[str]) -> bool:
     """Whether a file is one of the places, or in one."""
     return any(path == place or path.startswith(place + "/") for place in places)
 
@@ -46,6 +46,8 @@ def found(rule: dict[str, Any]) -> Iterator[str]:
     word = re.compile(rule["word"], re.IGNORECASE if rule["word"].islower() or " " in rule["word"] else 0)
     for path, lines in sources():
         if below(path, TABLE["everywhere"]) or below(path, rule.get("except", {})):
+            continue
+        if not below(path, rule.get("in", [path])):
             continue
         for number, line in enumerate(lines, 1):
             if hit := word.search(line):
@@ -71,6 +73,39 @@ def test_no_tracked_file_is_what_a_tool_leaves() -> None:
     """What .gitignore names is not in the repository."""
     left = ["git", "ls-files", "--ignored", "--cached", "--exclude-standard"]
     assert subprocess.run(left, cwd=ROOT, check=True, capture_output=True, text=True).stdout == ""
+
+
+def test_a_rule_can_be_for_some_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word is no fault elsewhere."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for place in ("kernel", "docs"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "page.md").write_text("It begins anew.\n")
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    rule = {"word": r"\banew\b", "instead": "again", "in": ["kernel"]}
+    assert list(found(rule)) == ["kernel/page.md:1: 'anew': again"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    cpu.filter(|_| around == 0).into_iter().for_each(lock::stop_others);",
+        "        receiver.utcb().iter().for_each(|utcb| utcb.destination.set(destination.0));",
+        "            .into_iter()",
+        "    pending.inspect(|source| kernel_object::received(*source, thread)).is_some()",
+        "    [Id::NIL, Id::INVALID][(slot == 0) as usize]",
+        "        [self.shown.get(), self.id][self.has(Flags::KERNEL_MESSAGE) as usize]",
+        "        (!condition).then_some(()).ok_or(self)",
+        "    file.starts_with(IDENTIFICATION).then_some(())?;",
+    ],
+)
+def test_clever_code_is_found(line: str) -> None:
+    """By one of the rules for code; plain code of the same purpose is not."""
+    rules = [re.compile(rule["word"]) for rule in TABLE["rule"] if "in" in rule]
+    assert any(rule.search(line) for rule in rules)
+    for plain in ("exchanges.iter().for_each(|word| word.set(0));", "words[(at / 8) as usize]", "fits.then_some(page)"):
+        assert not any(rule.search(plain) for rule in rules), plain
 
 
 def test_documents_fit_a_window() -> None:

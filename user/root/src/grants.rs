@@ -85,7 +85,7 @@ impl Grants {
         if gsi >= GSI_COUNT {
             return Err(Error::Invalid);
         }
-        self.gsis.iter().any(|l| *l as u64 == gsi).then_some(()).ok_or(Error::Denied)
+        Error::Denied.when(!self.gsis.iter().any(|l| *l as u64 == gsi))
     }
 }
 

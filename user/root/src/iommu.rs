@@ -255,7 +255,10 @@ impl Unit {
 
     fn wait(&self, register: u64, bits: u32, wanted: u32) -> Result<(), Problem> {
         let done = (0..PATIENCE).any(|_| self.registers.read(register) & bits == wanted);
-        done.then_some(()).ok_or(Problem::Silent)
+        if !done {
+            return Err(Problem::Silent);
+        }
+        Ok(())
     }
 
     fn report(&self) {

@@ -58,8 +58,8 @@ pub fn of_khz(khz: u32) -> Option<u64> {
     plausible(khz as u128 * 1000)
 }
 
-/// Computes it from KVM's clock, where ns = (ticks << shift) * multiplier >> 32. `None` if that makes
-/// no sense.
+/// Computes it from KVM's clock, where ns = (ticks << shift) * multiplier >> 32. `None` if that
+/// makes no sense.
 pub fn of_kvm_clock(multiplier: u32, shift: i8) -> Option<u64> {
     let hz = ((NS_PER_S as u128) << 32).checked_div(multiplier as u128)?;
     let distance = shift.unsigned_abs() as u32;

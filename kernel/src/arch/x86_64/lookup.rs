@@ -28,7 +28,10 @@ const fn slot_of(id: Id) -> usize {
 /// What stands in an empty slot: an id that is never looked for there.
 const fn absent(slot: usize) -> Id {
     const { assert!(slot_of(Id::NIL) == 0 && slot_of(Id::INVALID) != 0) }
-    [Id::NIL, Id::INVALID][(slot == 0) as usize]
+    if slot == 0 {
+        return Id::INVALID;
+    }
+    Id::NIL
 }
 
 impl LookupCache {

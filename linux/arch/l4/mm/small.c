@@ -77,7 +77,7 @@ static struct mm_struct *l4_window_idle(void)
 			if (l4_owners[unit] == mm)
 				ran[unit] = max(ran[unit], READ_ONCE(task->se.exec_start));
 	}
-	/* 0 is the latest of all: 1 less is the largest number. */
+	/* A time of 0 is the latest of all: 0 - 1 wraps around to the largest number on purpose. */
 	for (unit = FIRST_UNIT; unit < UNITS; unit++)
 		if (l4_owners[unit] && ran[unit] - 1 <= oldest) {
 			oldest = ran[unit] - 1;

@@ -49,9 +49,14 @@ static void l4_wait_for_sections(const struct mm_struct *mm)
 	/* A processor is counted, and has its bit, before its first walk. */
 	if (num_online_cpus() == 1)
 		return;
-	for_each_online_cpu(cpu)
-		while (cpu != raw_smp_processor_id() && l4_in_section(cpu, mm))
-			mm ? udelay(1) : cpu_relax();
+	for_each_online_cpu(cpu) {
+		while (cpu != raw_smp_processor_id() && l4_in_section(cpu, mm)) {
+			if (mm)
+				udelay(1);
+			else
+				cpu_relax();
+		}
+	}
 }
 
 /*
@@ -194,7 +199,8 @@ static noinline void l4_begin_range(struct mm_struct *mm, unsigned long range)
 	do
 		context->ranges[context->queued] = l4_range_of(last);
 	while (!try_cmpxchg(&context->last, &last, range));
-	context->queued += !!last;
+	if (last)
+		context->queued++;
 out:
 	spin_unlock(&context->lock);
 }

@@ -55,7 +55,10 @@ impl Bytes {
 }
 
 fn right(is: bool) -> Result<(), Failure> {
-    is.then_some(()).ok_or(Failure::call(Error::Invalid))
+    if !is {
+        return Err(Failure::call(Error::Invalid));
+    }
+    Ok(())
 }
 
 /// The result. After an error this thread stops; a thread that waits for it waits until the time

@@ -53,7 +53,8 @@ start32:
     mov es, eax
     mov eax, es:[4]
     jmp long_mode
-.Lbeyond: mov byte ptr [segment_limits], 1
+.Lbeyond:
+    mov byte ptr [segment_limits], 1
 
 # Switches to long mode (Intel SDM volume 3, 9.8.5). An AP has no data segment yet, so data is read
 # through cs. CR4 and EFER are loaded whole: what the firmware switched on (five levels of tables,

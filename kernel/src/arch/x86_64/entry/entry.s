@@ -139,7 +139,8 @@ symbol leave_to_user
 
 # SYSRET would lose rcx and r11, or cannot restore the flags or cs.
 # Live: rax = frame; r11, rcx and rax are not loaded yet.
-.Lleave_by_iret: load rax, r11, rcx, rax
+.Lleave_by_iret:
+    load rax, r11, rcx, rax
     mov rsp, gs:[CPU_address]
     add rsp, CPU_exit_ip
     swapgs
@@ -212,7 +213,8 @@ symbol compat_entry
     jae .Lsupervisor_\@
     cmp qword ptr [rsp + 16], offset _text
     jae \kernel
-.Lsupervisor_\@: mov qword ptr [rsp + 24], USER_CS
+.Lsupervisor_\@:
+    mov qword ptr [rsp + 24], USER_CS
     mov qword ptr [rsp + 48], USER_SS
 .endm
 
@@ -222,7 +224,8 @@ common_entry:
     # Bits 0 and 1 of cs: the privilege level that was interrupted.
     test byte ptr [rsp + 24], 3
     jz .Lring_0
-.Lfrom_user: save_after_vector
+.Lfrom_user:
+    save_after_vector
 # Serves an exception or interrupt from user mode. All registers are saved. Live: rdi = vector; the
 # error code is on the kernel stack.
 user_exception:
@@ -244,7 +247,8 @@ without_error_code:
     mov qword ptr [rsp + ERROR_CODE], 0
     jmp user_exception
 
-.Lring_0: from_ring_0 kernel_entry
+.Lring_0:
+    from_ring_0 kernel_entry
     jmp .Lfrom_user
 
 # An interrupt or exception in the kernel: an interrupt in wait_for_interrupt or poll_interrupts;
@@ -284,10 +288,12 @@ debug_entry:
     test byte ptr [rsp + 24], 3
     jnz .Ldebug_user
     from_ring_0 .Ldrop_debug
-.Ldebug_user: save_after_vector
+.Ldebug_user:
+    save_after_vector
     jmp without_error_code
 # Live: all registers are the interrupted kernel code's; gs may be the user's.
-.Ldrop_debug: push rax
+.Ldrop_debug:
+    push rax
     xor eax, eax
     mov dr6, rax
     pop rax

@@ -33,8 +33,8 @@
 # Speculation: message words stay in their registers, and no address is made of them. An address is
 # made of a user's value in one place, look_up, where a shift bounds it. There is no indirect jump.
 # So registers are not cleared here, except for Rust; the slow path clears them once all are saved.
-# pass_more with a
-# mispredicted count would move words past the UTCB, but no address is made of these either.
+# pass_more with a mispredicted count would move words past the UTCB, but no address is made of
+# these either.
 #
 # Registers of a call and of its message:
 #   rax = call number and flags, rdx = the thread to receive from,
@@ -224,7 +224,8 @@
     mov rsi, r15
     mov rdi, r11
     jmp \back
-.Litem_\@: lea eax, [rsi - TAG_ONE_ITEM]
+.Litem_\@:
+    lea eax, [rsi - TAG_ONE_ITEM]
     cmp eax, REGISTER_WORDS
     ja .Lslow_\name
     save_message
@@ -257,7 +258,8 @@
     je .Lother_space_\@
     cmp rdx, gs:[CPU_half]
     je .Lsame_space_\@
-.Lother_space_\@: mov gs:[CPU_half], rdx
+.Lother_space_\@:
+    mov gs:[CPU_half], rdx
     .endif
     mov gs:[CPU_space], rax
     .if \pcids
@@ -279,7 +281,8 @@
     cmp rdx, {OWN_HALF}
     jne .Lhalf_is_shown_\@
     xor edx, edx
-.Lhalf_is_shown_\@: cmp rdx, gs:[CPU_half_held]
+.Lhalf_is_shown_\@:
+    cmp rdx, gs:[CPU_half_held]
     je .Lhalf_is_held_\@
     mov gs:[CPU_half_held], rdx
     mov rax, cr4
@@ -291,7 +294,8 @@
     .endif
     # The first use of a port faults, and the kernel then loads the task's bitmap (tables.rs).
     mov word ptr gs:[{CPU_PORTS}], NO_PORTS
-.Lsame_space_\@: rdtsc
+.Lsame_space_\@:
+    rdtsc
     shl rdx, 32
     or rax, rdx
     add [\from + THREAD_consumed], rax
@@ -367,7 +371,8 @@
     load rbx, rdx, r15, rbp, rsp, rbx
     sysretq
     .if \supervisor
-.Lto_supervisor_\@: load rbx, rdx, r15, rbp, rsp, rbx
+.Lto_supervisor_\@:
+    load rbx, rdx, r15, rbp, rsp, rbx
     jmp supervisor_exit
     .endif
 .endm
@@ -384,7 +389,8 @@
     load rbp, r15, r14, r13, r12, rbx, r10, r9, r8, rdx, rsi, rdi, rax, rsp, rbp
     sysretq
     .if \supervisor
-.Lto_supervisor_\@: mov r8, gs:[CPU_stack]
+.Lto_supervisor_\@:
+    mov r8, gs:[CPU_stack]
     change_bases rdi, r15, \locks, \left
     mov rsp, r8
     # No interrupt before supervisor_exit.
@@ -455,11 +461,13 @@
     jz .Lrestore_\@
     mov \other, [\other + THREAD_fpu]
     xsave64 [\other]
-.Lrestore_\@: mov \other, [rbx + THREAD_fpu]
+.Lrestore_\@:
+    mov \other, [rbx + THREAD_fpu]
     xrstor64 [\other]
     mov gs:[CPU_fpu_owner], rbx
     jmp .Ldone_\@
-.Lno_state_\@: cmp byte ptr gs:[CPU_fpu_off], 0
+.Lno_state_\@:
+    cmp byte ptr gs:[CPU_fpu_off], 0
     jne .Ldone_\@
     switch_fpu_off
 .Ldone_\@:
@@ -513,7 +521,8 @@
     .endif
     leave_to_native rbp, "[rbp + THREAD_id]", \locks, \pcids, \supervisor
     .if \lend > \fpu
-.Llends_none_\@: switch_fpu_off
+.Llends_none_\@:
+    switch_fpu_off
     jmp .Lfpu_is_right_\@
     .endif
 .endm
@@ -567,7 +576,8 @@
     cmp esi, REGISTER_WORDS
     ja .Lcall_more_\@
     # POINT OF NO RETURN: nothing below can fail.
-.Lcall_commit_\@: inc dword ptr [rbx + THREAD_waiters]
+.Lcall_commit_\@:
+    inc dword ptr [rbx + THREAD_waiters]
     enter_wait closed, {UP_CLOSED_WAIT}, \locks
     mov [rsp + THREAD_partner], rdi
     change_fpu \fpu, r15
@@ -575,7 +585,8 @@
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, message registers.
-.Lcall_more_\@: pass_more \name, \locks, \clear, .Lcall_commit_\@
+.Lcall_more_\@:
+    pass_more \name, \locks, \clear, .Lcall_commit_\@
 .endm
 
 # Reply with open wait: the partner is in a closed wait for the caller, in an open wait, or blocked
@@ -605,21 +616,25 @@
     cmp esi, REGISTER_WORDS
     ja .Lreply_more_\@
     # POINT OF NO RETURN: nothing below can fail.
-.Lreply_commit_\@: dec dword ptr [rsp + THREAD_waiters]
+.Lreply_commit_\@:
+    dec dword ptr [rsp + THREAD_waiters]
     # POINT OF NO RETURN for a partner in an open wait, which is no waiter of the caller.
-.Lreply_block_\@: enter_open_wait \locks
+.Lreply_block_\@:
+    enter_open_wait \locks
     change_fpu \fpu, r15
     leave_to_native rsp, rbp, \locks, \pcids, \supervisor
 
 # The tag has more than the register words.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
-.Lreply_more_\@: pass_more \name, \locks, \clear, .Lreply_commit_\@
+.Lreply_more_\@:
+    pass_more \name, \locks, \clear, .Lreply_commit_\@
 
 # The partner is in neither a fault nor, in this copy, a closed wait: one in a closed wait that has
 # an FPU state goes from here to the copy for the FPU (`unlike`).
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
     # It is in an open wait on this CPU, without flags.
-.Lreply_to_open_wait_\@: must_be_in_open_wait \locks, \fpu, \unlike
+.Lreply_to_open_wait_\@:
+    must_be_in_open_wait \locks, \fpu, \unlike
     # The message goes to it itself. An open wait says nothing about the sender's clan.
     must_be_same_clan .Lslow_\name
     # The partner may run next, and SYSRET can return to it.
@@ -633,14 +648,16 @@
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, rdx = partner's state word, message
 # registers.
     # The tag has no items and is not TAG_FORWARD.
-.Lreply_to_alien_\@: test esi, {TAG_ITEMS}
+.Lreply_to_alien_\@:
+    test esi, {TAG_ITEMS}
     jnz .Lreply_with_pages_\@
     # It is alien and blocked on a fault or call, on this CPU, without flags except FPU.
     btr rdx, {STATE_WORD_FPU_BIT}
     cmp rdx, gs:[CPU_fault_wait]
     jne .Lreply_to_dispatched_\@
     # It waits for the caller, not for another thread.
-.Lreply_check_alien_\@: cmp rbp, [rbx + THREAD_partner]
+.Lreply_check_alien_\@:
+    cmp rbp, [rbx + THREAD_partner]
     jne .Lslow_\name
     # The partner may run next.
     must_run_next .Lslow_\name, ax, word
@@ -653,7 +670,8 @@
     jnc .Lreply_not_lent_\@
     cmp rbx, gs:[CPU_fpu_owner]
     jne .Lreply_fpu_\@
-.Lreply_by_sysret_\@: dec dword ptr [rsp + THREAD_waiters]
+.Lreply_by_sysret_\@:
+    dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
     mov rdi, rdx
     change_thread rsp, \pcids, \supervisor
@@ -673,14 +691,16 @@
     test dword ptr [rbx + THREAD_flags], FPU
     jz .Lreply_by_sysret_\@
     .endif
-.Lreply_fpu_\@: mov r8, rdx
+.Lreply_fpu_\@:
+    mov r8, rdx
     change_fpu 1, r9
     mov rdx, r8
     jmp .Lreply_by_sysret_\@
 
 # An alien thread that sends explicit messages to its handler (DISPATCHED) is resumed like others.
 # Live: as at .Lreply_to_alien, with the FPU bit clear in rdx.
-.Lreply_to_dispatched_\@: btr rdx, {STATE_WORD_DISPATCHED_BIT}
+.Lreply_to_dispatched_\@:
+    btr rdx, {STATE_WORD_DISPATCHED_BIT}
     cmp rdx, gs:[CPU_fault_wait]
     je .Lreply_check_alien_\@
     jmp .Lreply_to_open_wait_\@
@@ -688,7 +708,8 @@
 # The reply has items: perhaps pages for the partner's page fault.
 # Live: as at .Lreply_to_alien.
     # What the tag has: Rust looks whether that is items alone.
-.Lreply_with_pages_\@: mov ecx, esi
+.Lreply_with_pages_\@:
+    mov ecx, esi
     and ecx, TAG_CONTENT
     # The partner is blocked on a fault or call, on this CPU, alien or native, without other flags.
     # The open bit means nothing then.
@@ -719,7 +740,8 @@
 # the frame's, of which a user may choose some; ss is always the user's.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = partner's frame, rcx = ip, r11 = flags, rdx = FS
 # base, r15 = GS base.
-.Lreply_by_iret_\@: mov rdi, rdx
+.Lreply_by_iret_\@:
+    mov rdi, rdx
     btr word ptr gs:[CPU_fpu_lent], 0
     .if \fpu == 0
     jc .Lreply_iret_fpu_\@
@@ -727,8 +749,10 @@
     test dword ptr [rbx + THREAD_flags], FPU
     jz .Lreply_iret_fpu_is_off_\@
     .endif
-.Lreply_iret_fpu_\@: change_fpu 1, r9
-.Lreply_iret_fpu_is_off_\@: and r11d, FLAGS_USER
+.Lreply_iret_fpu_\@:
+    change_fpu 1, r9
+.Lreply_iret_fpu_is_off_\@:
+    and r11d, FLAGS_USER
     or r11d, FLAGS_FIXED
     dec dword ptr [rsp + THREAD_waiters]
     enter_open_wait \locks
@@ -742,7 +766,8 @@
     push_interrupt_words "[rbp + FRAME_rsp]", KERNEL_CS, rcx, KERNEL_SS
     jmp .Lreply_words_are_pushed_\@
     .endif
-.Lreply_to_user_\@: push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
+.Lreply_to_user_\@:
+    push_interrupt_words "[rbp + FRAME_rsp]", USER_CS, rcx
 .Lreply_words_are_pushed_\@:
     load rbp, r15, r14, r13, r12, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, rbp
     iretq
@@ -814,10 +839,12 @@
     mov \register, r8d
     shr r8, 16
     .endr
+    # Both jumps below are by this comparison: no instruction up to the second changes the flags.
     cmp qword ptr [rbx + THREAD_reach], 0
     jne .Lfs_is_loaded_\@
     wrfsbase r9
-.Lfs_is_loaded_\@: mov rdx, gs:[CPU_address]
+.Lfs_is_loaded_\@:
+    mov rdx, gs:[CPU_address]
     swapgs
     rdgsbase rax
     mov [rsp + FRAME_gs_base], rax
@@ -887,27 +914,34 @@ symbol \name, 64
     cmp rdx, rdi
     jne .Lslow_\name
     call_path \name, \locks, \clear, \pcids, \supervisor, 0, .Lcall_partner_with_fpu_\name
-.Lreply_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 0, .Lreply_with_fpu_\name
+.Lreply_\name:
+    reply_path \name, \locks, \clear, \pcids, \supervisor, 0, .Lreply_with_fpu_\name
 
 # The same calls where the caller or its partner has an FPU state. These copies repeat all checks.
 # Live: rsp = caller's TCB, message registers. The lock is held.
-.Lcall_with_fpu_\name: call_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
-.Lreply_with_fpu_\name: reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lreply_to_32_bits_\name
+.Lcall_with_fpu_\name:
+    call_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lslow_\name
+.Lreply_with_fpu_\name:
+    reply_path \name, \locks, \clear, \pcids, \supervisor, 1, .Lreply_to_32_bits_\name
 
 # The slow path for a native thread whose message registers are not saved yet. It takes the lock
 # itself. On a uniprocessor the lock is free, and the store changes nothing.
 # Live: rsp = caller's TCB, message registers.
-.Lslow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lslow_unlocked_\name: save_message
+.Lslow_\name:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lslow_unlocked_\name:
+    save_message
     slow_path {slow_syscall}, \clear, \supervisor
 
 # A reply to a thread that no path above resumes: perhaps an alien one that runs 32-bit code.
 # Live: rsp = caller's TCB, rbx = partner's, rbp = caller's id, message registers.
-.Lreply_to_32_bits_\name: reply_to_32_bits .Lslow_\name, \locks, \pcids, \supervisor
+.Lreply_to_32_bits_\name:
+    reply_to_32_bits .Lslow_\name, \locks, \pcids, \supervisor
 
 # The caller is alien, or has another flag: all registers are saved first, in its frame.
 # Live: as at the entry, with rsp = caller's TCB, and gs the kernel's.
-.Lspecial_\name: mov rsp, [rsp + THREAD_frame]
+.Lspecial_\name:
+    mov rsp, [rsp + THREAD_frame]
     save_after_syscall
     lea rsp, [rsp - FRAME_r15]
     mov rbp, gs:[CPU_current]
@@ -922,7 +956,8 @@ symbol \name, 64
 
 # The system call becomes a message: r8 = call number, r9 = ip, r10 = index of the frame, r12 = 0.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
-.Lalien_call_\name: mov r8, rax
+.Lalien_call_\name:
+    mov r8, rax
     mov r9, rcx
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
@@ -930,7 +965,8 @@ symbol \name, 64
 
 # Sends the message to the handler.
 # Live: rsp = caller's frame, rbp = caller's TCB, rsi = tag, r8 r9 r10 r12 r13 r14 = words.
-.Lto_handler_\name: take_lock \locks, rbp, .Lsaved_slow_unlocked_\name
+.Lto_handler_\name:
+    take_lock \locks, rbp, .Lsaved_slow_unlocked_\name
     # The handler exists. It is in the caller's clan, or its chief: CROSS_CLAN_HANDLER is not set.
     mov rdi, [rbp + THREAD_handler]
     look_up .Lsaved_slow_\name
@@ -941,13 +977,15 @@ symbol \name, 64
     leave_to_handler \locks, \pcids, \supervisor, 0, 1
 
 # The handler has an FPU state, or is not in an open wait. Live: as above, rbx = handler's TCB.
-.Lto_handler_with_fpu_\name: must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
+.Lto_handler_with_fpu_\name:
+    must_be_in_open_wait \locks, 1, .Lsaved_slow_\name
     leave_to_handler \locks, \pcids, \supervisor, 1, 1
 
 # The caller is not an alien thread with ALIEN and FPU alone.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip, r11 = flags, message
 # registers.
-.Lnot_plain_alien_\name: cmp dword ptr [rbp + THREAD_flags], ALIEN
+.Lnot_plain_alien_\name:
+    cmp dword ptr [rbp + THREAD_flags], ALIEN
     je .Lalien_call_\name
     # It is alien and may send explicit messages (EX_DISPATCH), with an FPU state or without.
     mov edx, [rbp + THREAD_flags]
@@ -967,7 +1005,8 @@ symbol \name, 64
 # is how the entry itself calls the handler. rcx and r11 are as SYSCALL set them.
 # Live: as at .Lnot_plain_alien.
     # The program has an entry: above DISPATCH_ON the word is its address.
-.Lprogram_entry_\name: mov rdx, [rbp + THREAD_dispatch]
+.Lprogram_entry_\name:
+    mov rdx, [rbp + THREAD_dispatch]
     cmp rdx, DISPATCH_ON
     je .Lalien_call_\name
     # The call does not come from the entry's page.
@@ -992,7 +1031,8 @@ symbol \name, 64
 # Perhaps a native thread with an FPU state and no other flag.
 # Live: rsp = caller's frame = its TCB if it is native, edx = caller's flags without FPU, rax = call
 # number, message registers. All registers are saved.
-.Lnative_with_fpu_\name: test edx, edx
+.Lnative_with_fpu_\name:
+    test edx, edx
     jnz .Lsaved_slow_unlocked_\name
     take_lock \locks, rsp, .Lsaved_slow_unlocked_\name
     # The caller still has no other flag: see take_lock.
@@ -1009,14 +1049,17 @@ symbol \name, 64
     je .Lcall_with_fpu_\name
 
 # The slow path where all registers are saved. Live: nothing.
-.Lsaved_slow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lsaved_slow_unlocked_\name: slow_path {slow_syscall}, \clear, \supervisor
+.Lsaved_slow_\name:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lsaved_slow_unlocked_\name:
+    slow_path {slow_syscall}, \clear, \supervisor
 
     .if \supervisor
 # A direct call: as .Lalien_call, but threads and CPU keep their states, and the lock is left with
 # the pair.
 # Live: rsp = caller's frame, rbp = caller's TCB, rax = call number, rcx = ip.
-.Ldirect_call_\name: mov r8, rax
+.Ldirect_call_\name:
+    mov r8, rax
     .if \locks
     # Another CPU may just have taken the lock, and so ended direct calls.
     mov eax, {PAIR}
@@ -1034,20 +1077,24 @@ symbol \name, 64
     test dword ptr [rbp + THREAD_flags], FPU
     jz .Ldirect_without_fpu_\name
     mov word ptr gs:[CPU_fpu_lent], 1
-.Ldirect_without_fpu_\name: mov rdi, [rbp + THREAD_id]
+.Ldirect_without_fpu_\name:
+    mov rdi, [rbp + THREAD_id]
     mov rsi, {SYSCALL_TAG}
     mov r9, rcx
     mov r10d, [rbp + THREAD_frame_index]
     xor r12d, r12d
     resume_native \locks, 1, {PAIR}
-.Lend_direct_calls_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Ldirect_calls_ended_\name: mov rax, r8
+.Lend_direct_calls_\name:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Ldirect_calls_ended_\name:
+    mov rax, r8
     jmp .Lno_direct_call_\name
 
     .if \locks
 # A pair left the lock: then it is taken now, and the caller serves a direct call.
 # Live: as where the lock is taken, cl = what the lock was.
-.Lfinds_lock_taken_\name: cmp cl, {PAIR}
+.Lfinds_lock_taken_\name:
+    cmp cl, {PAIR}
     jne .Lslow_unlocked_\name
     mov rbx, gs:[CPU_client]
     .endif
@@ -1055,7 +1102,8 @@ symbol \name, 64
 # The handler serves a direct call. If it resumes the client and waits for anybody, threads and CPU
 # keep their states.
 # Live: rsp = caller's TCB, rbx = client's TCB, rax = call number, message registers.
-.Lserves_client_\name: and rax, ANY_SEND_TIMEOUT
+.Lserves_client_\name:
+    and rax, ANY_SEND_TIMEOUT
     cmp rax, REPLY_AND_WAIT
     jne .Lsettle_\name
     # It resumes the client, and no items go to it.
@@ -1075,7 +1123,8 @@ symbol \name, 64
 
 # The client becomes a thread that waits for its handler, as `direct::settle` has it, and the call
 # is served like any other. Live: as at .Lserves_client.
-.Lsettle_\name: mov qword ptr gs:[CPU_client], 0
+.Lsettle_\name:
+    mov qword ptr gs:[CPU_client], 0
     .if \locks == 0
     mov byte ptr gs:[{CPU_LOCK}], {FREE}
     .endif
@@ -1134,7 +1183,8 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, 1
     jz .Lfault_tag_\@
     mov rsi, {FETCH_FAULT_TAG}
     # A reply with TAG_FORWARD looks at the kind of this message (fault.rs: refused).
-.Lfault_tag_\@: mov [rbp + {THREAD_MESSAGE_TAG}], rsi
+.Lfault_tag_\@:
+    mov [rbp + {THREAD_MESSAGE_TAG}], rsi
     # The exception made ss null. The pager may run 32-bit code later, and SYSRET does not load all
     # of ss on AMD: see user_exception in entry.s.
     mov eax, KERNEL_SS
@@ -1144,13 +1194,15 @@ fast_paths supervisor_pcid_up_syscall_entry, 0, 1, 1, 1
     je .Lfault_to_handler_\@
     # The words that the tag does not count are still the faulter's registers, which the pager must
     # not see.
-.Lfault_clear_\@: xor r13d, r13d
+.Lfault_clear_\@:
+    xor r13d, r13d
     xor r14d, r14d
     leave_to_handler 1, \pcids, \supervisor, \fpu, 0
 
 # The pager is the handler. An alien thread's handler sees its registers in the shared frame.
 # Live: as at the start of fault_path, rsi = tag, r8 r9 r10 r12 = words.
-.Lfault_to_handler_\@: test dword ptr [rbp + THREAD_flags], ALIEN
+.Lfault_to_handler_\@:
+    test dword ptr [rbp + THREAD_flags], ALIEN
     jz .Lfault_of_native_\@
     leave_to_handler 1, \pcids, \supervisor, \fpu, 1
 .Lfault_of_native_\@:
@@ -1182,7 +1234,8 @@ symbol \name, 64
     # The fault comes from user mode.
     test byte ptr [rsp + 24], 3
     jz .Lfault_in_ring_0_\name
-.Lfault_in_user_mode_\name: save_after_vector
+.Lfault_in_user_mode_\name:
+    save_after_vector
     lea rcx, [rsp - FRAME_r15]
     mov rsp, gs:[CPU_stack]
     clear_flags
@@ -1202,7 +1255,8 @@ symbol \name, 64
     je .Lfault_slow_unlocked_\name
     take_lock 1, rbp, .Lfault_finds_lock_held_\name
     # The pager exists. It is in the thread's clan, or its chief: CROSS_CLAN_HANDLER is not set.
-.Lfault_ends_direct_calls_\name: mov rdi, [rbp + THREAD_pager]
+.Lfault_ends_direct_calls_\name:
+    mov rdi, [rbp + THREAD_pager]
     look_up .Lfault_slow_\name
     # The pager may run next, and SYSRET can return to it.
     must_take_message .Lfault_slow_\name
@@ -1212,24 +1266,29 @@ symbol \name, 64
 
 # At ring 0 the fault is a bug of the kernel's, or a thread's in supervisor mode. Stack: as at
 # common_entry. Live: all registers are the interrupted program's.
-.Lfault_in_ring_0_\name: from_ring_0 kernel_entry
+.Lfault_in_ring_0_\name:
+    from_ring_0 kernel_entry
     jmp .Lfault_in_user_mode_\name
 
 # The thread may call its handler directly, and has made no call now: then the lock is taken here,
 # and its release ends the direct calls.
 # Live: as where the lock is taken, cl = what the lock was.
-.Lfault_finds_lock_held_\name: cmp cl, {PAIR}
+.Lfault_finds_lock_held_\name:
+    cmp cl, {PAIR}
     je .Lfault_ends_direct_calls_\name
     jmp .Lfault_slow_unlocked_\name
 
 # The pager has an FPU state, or is not in an open wait.
 # Live: as at the start of fault_path.
-.Lfault_with_fpu_\name: must_be_in_open_wait 1, 1, .Lfault_slow_\name
+.Lfault_with_fpu_\name:
+    must_be_in_open_wait 1, 1, .Lfault_slow_\name
     fault_path \pcids, \supervisor, 1
 
 # The slow path. All registers are saved. Live: nothing; the error code is on the kernel stack.
-.Lfault_slow_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lfault_slow_unlocked_\name: mov edi, VECTOR_PF
+.Lfault_slow_\name:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lfault_slow_unlocked_\name:
+    mov edi, VECTOR_PF
     jmp user_exception
 .endm
 

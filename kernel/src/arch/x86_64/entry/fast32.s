@@ -92,7 +92,8 @@ symbol \name, 64
     mov [rsp + {THREAD_STATE_WORD}], eax
     mov [rsp + THREAD_partner], rdi
     # The caller is blocked in its call. What matters of its registers is saved.
-.Lint80_commit_\name: mov [rsp + FRAME_orig_ax], r9
+.Lint80_commit_\name:
+    mov [rsp + FRAME_orig_ax], r9
     .irp word, ip, flags, sp
     mov rax, gs:[CPU_exit_\word]
     mov [rsp + FRAME_\word], rax
@@ -132,7 +133,8 @@ symbol \name, 64
 
 # Reply with open wait. Live: rsp = caller's TCB, rbx = partner's, eax = call number without the
 # kind of the send timeout, and what the path uses.
-.Lint80_reply_\name: cmp eax, REPLY_AND_WAIT
+.Lint80_reply_\name:
+    cmp eax, REPLY_AND_WAIT
     jne .Lint80_refused_\name
     # The caller will block: no notification, interrupt or sender may be pending for its open wait.
     cmp byte ptr [rsp + THREAD_maybe_pending], 0
@@ -149,14 +151,17 @@ symbol \name, 64
 
 # The slow path, with all registers as they were. Where the lock was taken already, here or for an
 # alien thread, it was not a pair's: a thread with one of these flags is in none.
-.Lint80_refused_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lint80_unlocked_\name: mov eax, r9d
+.Lint80_refused_\name:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lint80_unlocked_\name:
+    mov eax, r9d
     mov ebx, r13d
     mov ecx, r15d
 
 # All registers are saved; orig_ax says that this is no call. Live: rsp = caller's TCB, all others
 # the interrupted program's.
-.Lint80_other_\name: mov rsp, [rsp + THREAD_frame]
+.Lint80_other_\name:
+    mov rsp, [rsp + THREAD_frame]
     lea rsp, [rsp + {FRAME_TOP}]
     .irp word, ss, sp, flags, cs, ip
     push qword ptr gs:[CPU_exit_\word]
@@ -219,7 +224,8 @@ symbol \name, 64
     sub edx, ecx
     test word ptr [r15 + EXTRA_selectors + 6], NOT_NULL
     cmovz rdx, r12
-.Lint80_own_bases_\name: mov [rsp + FRAME_fs_base], rax
+.Lint80_own_bases_\name:
+    mov [rsp + FRAME_fs_base], rax
     mov [rsp + FRAME_gs_base], rdx
     # The handler has no descriptors.
     .irp place, 0, 8, 16
@@ -238,12 +244,15 @@ symbol \name, 64
     leave_to_handler 1, \pcids, \supervisor, 0, 1
 
 # The slow path, with all registers saved.
-.Lint80_alien_refused_\name: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lint80_saved_\name: mov edi, VECTOR_INT80
+.Lint80_alien_refused_\name:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lint80_saved_\name:
+    mov edi, VECTOR_INT80
     jmp without_error_code
 
 # The slow path from ring 0, with all registers as they were.
-.Lint80_slow_\name: push 0
+.Lint80_slow_\name:
+    push 0
     push VECTOR_INT80
     jmp common_entry
 .endm
@@ -294,18 +303,22 @@ symbol turn_entry, 64
     lsl eax, word ptr [rsp + 48]
     cmp ecx, eax
     jbe .Lturn
-.Lturn_refused: mov byte ptr gs:[{CPU_LOCK}], {FREE}
-.Lturn_unlocked: .irp register, rdx, rcx, rbx, rax
+.Lturn_refused:
+    mov byte ptr gs:[{CPU_LOCK}], {FREE}
+.Lturn_unlocked:
+    .irp register, rdx, rcx, rbx, rax
     pop \register
     .endr
     swapgs
-.Lturn_in_ring_0: push VECTOR_GP
+.Lturn_in_ring_0:
+    push VECTOR_GP
     jmp common_entry
 
 # POINT OF NO RETURN: nothing below can fail. If no descriptor has two sides, this changes nothing,
 # and Rust serves the exception when it comes again. Live: rbx = TCB, rcx = its ip; turn_entry has
 # saved these, rax and rdx.
-.Lturn: mov rdx, [rbx + THREAD_extra]
+.Lturn:
+    mov rdx, [rbx + THREAD_extra]
     mov dword ptr [rbx + THREAD_turns], 1
     mov [rbx + THREAD_turned_at], rcx
     xor byte ptr [rbx + THREAD_down], 1

@@ -27,11 +27,13 @@ static_assert(KEEL_FPAGE_WRITE == _PAGE_RW);
 /* The rights that L4 may give for an entry: to write only where it is dirty already. */
 static inline unsigned long l4_pte_rights(pte_t pte)
 {
-	unsigned long value = pte_val(pte);
+	unsigned long value = pte_val(pte), dirty;
 
 	if ((value & (_PAGE_PRESENT | _PAGE_ACCESSED)) != (_PAGE_PRESENT | _PAGE_ACCESSED))
 		return 0;
-	return KEEL_FPAGE_READ | (value & value / (_PAGE_DIRTY / _PAGE_RW) & _PAGE_RW) |
+	/* The dirty bit, moved to the place of the write bit. */
+	dirty = value >> (_PAGE_BIT_DIRTY - _PAGE_BIT_RW);
+	return KEEL_FPAGE_READ | (value & dirty & _PAGE_RW) |
 	       (value & _PAGE_NX ? 0 : KEEL_FPAGE_EXEC);
 }
 

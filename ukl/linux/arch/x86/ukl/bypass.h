@@ -30,6 +30,7 @@
 
 #ifndef __ASSEMBLY__
 
+#include <linux/sched.h>
 #include "bypass_host.h"
 
 /* How a call that bypasses goes to its function, or that it does not. */

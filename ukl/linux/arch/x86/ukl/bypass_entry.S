@@ -23,6 +23,7 @@
 #include "bypass.h"
 #include "bypass_host.h"
 
+	.code64
 	UKL_SECTION
 
 /*

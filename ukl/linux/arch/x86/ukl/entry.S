@@ -18,6 +18,7 @@
 #include "../entry/calling.h"
 #include "options.h"
 
+	.code64
 	.section .entry.text, "ax"
 
 /* The offset of the frame after the return address and one more word were pushed. */

@@ -5,6 +5,8 @@
 #define pr_fmt(fmt) "ukl: " fmt
 
 #include <linux/capability.h>
+#include <linux/elf.h>
+#include <linux/fs.h>
 #include <asm/cpu_entry_area.h>
 #include <asm/cpufeature.h>
 #include <asm/desc.h>
@@ -43,7 +45,9 @@ int arch_check_elf(void *ehdr, bool has_interpreter, void *interp_ehdr,
 /* The program is mapped, `bias` above its addresses in the file: 0, or exec fails. */
 int ukl_exec(const struct arch_elf_state *state, unsigned long bias)
 {
-	return state->gate ? ukl_gate_open(state->gate + bias, ukl_syscall, UKL_HAS_SHORTCUTS) : 0;
+	if (!state->gate)
+		return 0;
+	return ukl_gate_open(state->gate + bias, ukl_syscall, UKL_HAS_SHORTCUTS);
 }
 
 /* Runs when all gates are set and the processor has its stacks: makes each gate name a stack. */
