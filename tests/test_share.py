@@ -182,6 +182,10 @@ def test_linux_without_devices_says_why(tmp_path: Path) -> None:
         (["--share", "/"], ["no name for its place"]),
         (["--share", "/tmp:/a", "--share", "/usr:/a"], ["two directories are shared at /a"]),
         (["--share", f"/tmp:/{'a' * 2000}"], ["command line is too long"]),
+        (["--share", f"{REPOSITORY}:rw"], ["cannot be shared to be written"]),
+        (["--share", f"{REPOSITORY / 'build'}:/x:rw"], ["cannot be shared to be written"]),
+        (["--share", f"{REPOSITORY.parent}:/x:rw", "--cwd"], ["cannot be shared to be written"]),
+        (["--share", "/:/host"], ["guests' keys are in"]),
     ],
 )
 def test_bad_input_is_refused_in_one_line(arguments: list[str], words: list[str]) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from . import machine
 from .errors import KeelError
+from .progress import say
 from .qemu import Share
 
 FORM = "the form is DIR[:PATH][:rw], and PATH begins with a slash"
@@ -103,6 +104,8 @@ def _directory(option: str, name: str) -> Path:
         raise KeelError(f"{option}: {name!r} cannot be shared: {reason}", FORM) from error
     if not name or not directory.is_dir():
         raise KeelError(f"{option}: {name!r} is no directory", FORM)
+    if os.path.normpath(Path(name).absolute()) != str(directory):
+        say(f"{option}: {name} leads to {directory}")
     if not os.access(directory, os.R_OK | os.X_OK):
         raise KeelError(f"{option}: you may not read {directory}", "share another directory, or change its mode")
     return directory

@@ -29,6 +29,7 @@ from .. import (
     slot,
     ssh,
     terminal,
+    trusted,
 )
 from ..config import Settings
 from ..console import End
@@ -60,6 +61,7 @@ def run(
     if choices.release:
         release.refuse(choices)
         settings, choices = release.opened(settings, choices, choices.release)
+    trusted.check_shares(settings, choices.shares)
     with forward.held(_forwards(choices)) as forwards:
         return _run(settings, choices, forwards, dialogue, start_reader)
 
@@ -79,6 +81,7 @@ def _run(
 ) -> int:
     given = None if choices.root is None else _given_root(settings, choices, choices.root)
     drives = tuple(_drive(settings, choices, text) for text in choices.drives)
+    trusted.check_disks(settings, (*([given] if isinstance(given, qemu.Disk) else []), *drives))
     packages.require(settings, needs_of(settings, choices))
     if choices.bochs and isinstance(given, qemu.Disk):
         raise KeelError(f"--emulator bochs has no disk, and {choices.root} is one", "give a directory or a .cpio(.gz/.xz/.zst)")

@@ -42,10 +42,15 @@ def test_words_for_a_share(name: str, rest: str, place: str, writable: bool, tmp
     assert share.parsed([f"{directory}{rest}"]) == (Share(directory, place, writable),)
 
 
-def test_a_link_is_resolved_once(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
+def test_a_link_is_resolved_once_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who may write the directory that it is in chooses what is shared."""
+    (tmp_path / "there" / "sub").mkdir(parents=True)
     (tmp_path / "link").symlink_to("there")
-    assert share.parsed([str(tmp_path / "link")]) == (Share(tmp_path / "there", "/mnt/there"),)
+    for name, found in (("link", "there"), ("link/sub", "there/sub")):
+        assert share.parsed([str(tmp_path / name)])[0].directory == tmp_path / found
+        assert capsys.readouterr().err == f"keel: --share {tmp_path / name}: {tmp_path / name} leads to {tmp_path / found}\n"
+    share.parsed([f"{tmp_path}/there/sub/../"])
+    assert not capsys.readouterr().err
     (tmp_path / "loop").symlink_to("loop")
     assert "cannot be shared" in refusal(str(tmp_path / "loop"))
 
