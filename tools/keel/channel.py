@@ -158,10 +158,14 @@ class Channel:
         """How many bytes may be written to the line now, beside the credit to give back."""
         return len(self._out)
 
-    def take_outgoing(self) -> bytes:
-        """What may be written to the line now, once. Credit not yet given back is one frame, however much it is for."""
-        credit = encode(Kind.CREDIT, CREDIT.pack(min(self._owed, MOST_CREDIT))) if self._owed else b""
+    def take_outgoing(self, *, gives_credit: bool = True) -> bytes:
+        """What may be written to the line now, once. Credit not yet given back is one frame, however much it is for.
+
+        While none is given the guest writes what it has credit for, and no more.
+        """
+        owed = self._owed if gives_credit else 0
+        credit = encode(Kind.CREDIT, CREDIT.pack(min(owed, MOST_CREDIT))) if owed else b""
         taken = credit + self._out
-        self._owed = 0
+        self._owed -= owed
         self._out.clear()
         return taken

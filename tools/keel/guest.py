@@ -25,6 +25,7 @@ from .config import Settings
 from .console import BootLog, End, Watcher
 from .debugger import Dialogue
 from .errors import Interrupted, KeelError
+from .outputs import Outputs
 from .slot import Slot
 from .terminal import END_OF_INPUT, Keys, RawTerminal, Signals, window_size
 
@@ -44,6 +45,10 @@ ROOT_SPEAKS = b"root: "
 # What the root task logs when it has restarted Linux. Programs cannot write to that log, unlike
 # to Linux's console.
 STARTED_AGAIN = b": restarted, "
+# How much may wait for our reader before the guest's console and log wait, too. A command's output waits by its credit.
+MOST_UNREAD = READ_BYTES
+# How long our reader may take for what is left of a guest that was stopped.
+STOPPED_READER_S = 2.0
 # How long a shell may take to show its prompt after it has sent the prompt frame. After that it is
 # taken to show none.
 PROMPT_GRACE_S = 2.0
@@ -198,10 +203,10 @@ class _FramedLine(_Line):
         super().__init__(stack, of_bochs=of_bochs)
         self.channel = Channel(capacity, firmware_speaks=firmware_speaks)
 
-    def write(self) -> None:
+    def write(self, *, gives_credit: bool = True) -> None:
         """The same for what the channel lets go; an error where the guest lets go more and more, and reads nothing."""
         if not self.waiting:
-            self.waiting += self.channel.take_outgoing()
+            self.waiting += self.channel.take_outgoing(gives_credit=gives_credit)
         super().write()
         if len(self.waiting) + self.channel.outgoing > self.channel.capacity.credit + MOST_WAITING:
             raise BrokenChannel("it reads nothing")
@@ -232,6 +237,7 @@ class _Run:
         self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
         self.emulator_file = _log_file(self.outcome.emulator_log, stack)
         self.verbose = settings.verbose
+        self.outputs = Outputs(stack)
         self.watcher = Watcher()
         self.boot_log = BootLog()
         # The init of the Linux that runs now reads frames. Before that they would be lost, echoed,
@@ -269,7 +275,7 @@ class _Run:
             if self.begun and self.keyed and self.input_ended and not data.endswith((b"\n", BELL)):
                 self.console.waiting += END_OF_INPUT
         elif self.verbose:
-            _write_out(2, data)
+            self.outputs.write(2, data)
         if self.plan.prompt and not self.ready:
             self.shown += data
             self.ready = self.plan.prompt in self.shown
@@ -285,7 +291,7 @@ class _Run:
         if self.attached:
             self.attached.show(shown)
         else:
-            _write_out(1, shown)
+            self.outputs.write(1, shown)
         self.keys.prompt_shown = self.boot_log.has_prompt
         if self.begun:
             self._pass_typed_ahead()
@@ -301,7 +307,7 @@ class _Run:
         self.kernel_file.write(data)
         self.log_words.feed(data)
         if self.verbose:
-            _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
+            self.outputs.write(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
         if self.plan.watch_log and self.plan.watch_log(data):
             self.finish()
 
@@ -350,7 +356,7 @@ class _Run:
     def take_output(self, fd: int, data: bytes) -> None:
         """What the command has written: to whoever wants it, else where our own output goes."""
         if self.plan.take_output is None:
-            _write_out(fd, data)
+            self.outputs.write(fd, data)
         elif self.plan.take_output(fd, data):
             self.finish()
 
@@ -478,15 +484,25 @@ class _Run:
         return self.ready and self.channel.wants_input
 
     def takes(self, line: _Line | _Output) -> bool:
-        """Whether what the guest writes on a line can be taken now: the console waits for a terminal that reads slowly."""
-        return line is not self.console or not (self.attached and self.attached.behind)
+        """Whether what the guest writes on a line can be taken now, or waits for a reader of ours that is slow.
+
+        A command's output comes as far as its credit goes, so that its init can still write, and hears that it is to stop.
+        """
+        if line is self.console and self.attached and self.attached.behind:
+            return False
+        framed = isinstance(line, _FramedLine)
+        return self.outputs.size < (line.channel.capacity.credit + MOST_WAITING if framed else MOST_UNREAD)
 
     def write_lines(self) -> None:
-        """Hand the emulator, and a terminal that is attached, what waits for it."""
+        """Hand the emulator, our reader, and a terminal that is attached, what waits for each."""
         if self.interactive and self.begun:
             self._pass_typed_ahead()
+        self.outputs.flush()
         for line, _ in self.handlers:
-            line.write()
+            if isinstance(line, _FramedLine):
+                line.write(gives_credit=not self.outputs.size)
+            else:
+                line.write()
         if self.attached:
             self.attached.write()
 
@@ -494,11 +510,6 @@ class _Run:
 def _log_file(path: Path, stack: ExitStack) -> BinaryIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     return stack.enter_context(path.open("wb", buffering=0))
-
-
-def _write_out(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
 
 
 def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
@@ -544,6 +555,7 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
     """Serve the lines until the emulator ends, the time is up, or the run is over."""
     limit = state.plan.timeout_s
     deadline = time.monotonic() + limit if limit else float("inf")
+    powers_off = float("inf")
     begins = time.monotonic() + state.plan.begins_s if state.plan.begins_s else float("inf")
     ended = os.pidfd_open(child.pid)
     try:
@@ -553,20 +565,45 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                 if time.monotonic() >= deadline and state.plan.debugger and not state.plan.debugger.begun:
                     state.finish()
                     deadline = time.monotonic() + DEBUGGER_GRACE_S
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= min(deadline, powers_off):
                     state.outcome.timed_out = state.outcome.command_status is None
-                    return
+                    break
                 if not state.outcome.begun and time.monotonic() >= begins:
                     return
                 _choose_events(selector, state, ended)
-                _serve(selector, state, min(deadline, state.looks_again, float("inf") if state.outcome.begun else begins))
+                soon = min(deadline, powers_off, state.looks_again, float("inf") if state.outcome.begun else begins)
+                _serve(selector, state, soon)
                 state.outcome.emulator_status = state.status_of(child)
-                if state.outcome.command_status is not None and not state.debugger:
-                    deadline = min(deadline, time.monotonic() + state.plan.power_off_s)
+                # It powers off when it has the credit for all of its output, which is when our reader has that.
+                if state.outcome.command_status is not None and not state.debugger and not state.outputs.size:
+                    powers_off = min(powers_off, time.monotonic() + state.plan.power_off_s)
         if state.outcome.emulator_status is not None:  # else a guest that runs on could keep us here
             state.read_rest()
+        _hand_over(state, deadline)
     finally:
         os.close(ended)
+
+
+def _hand_over(state: _Run, deadline: float) -> None:
+    """Wait for our reader to take the rest of the output, until the time is up, or a little where the guest was stopped.
+
+    A command whose output is not taken whole has no status. `./keel stop` ends the wait.
+    """
+    if state.stopping:
+        deadline = min(deadline, time.monotonic() + STOPPED_READER_S)
+    while state.outputs.size:
+        with selectors.PollSelector() as selector:
+            selector.register(state.stops, selectors.EVENT_READ)
+            selector.register(state.outputs, selectors.EVENT_WRITE)
+            wait = None if deadline == float("inf") else max(0.0, deadline - time.monotonic())
+            ready = [key.fileobj for key, _ in selector.select(wait)]
+        if state.stops in ready:
+            raise Interrupted
+        if not ready:
+            state.outputs.clear()
+            state.outcome.command_status = None
+            state.outcome.timed_out = not state.stopping
+        state.outputs.flush()
 
 
 def _choose_events(selector: selectors.BaseSelector, state: _Run, ended: int) -> None:
@@ -576,6 +613,8 @@ def _choose_events(selector: selectors.BaseSelector, state: _Run, ended: int) ->
     for line, handler in state.handlers:
         wanted[line.ours.fileno()] = _events(state.takes(line), bool(line.waiting)), handler
     wanted[INPUT_FD] = _events(state.wants_input(), False), state.on_input
+    if state.outputs.size:
+        wanted[state.outputs.fileno()] = selectors.EVENT_WRITE, lambda: None
     if state.attached:
         wanted[state.attached.fileno()] = _events(not state.console.waiting, state.attached.behind), state.on_attached
     if state.resizes:

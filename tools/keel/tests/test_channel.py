@@ -49,6 +49,16 @@ def test_a_frame_fits_into_its_header_and_more_than_one_into_the_credit(capacity
     assert capacity.credit >= 2 * (HEADER.size + capacity.data)
 
 
+def test_credit_is_given_when_what_came_has_been_taken() -> None:
+    channel = Channel()
+    channel.receive(encode(Kind.STDOUT, b"hello"))
+    channel.send_at_once(Kind.STOP)
+    assert channel.take_outgoing(gives_credit=False) == encode(Kind.STOP, b"")
+    channel.receive(encode(Kind.STDOUT, b"on"))
+    assert channel.take_outgoing() == credit(2 * HEADER.size + 7)
+    assert channel.take_outgoing() == b""
+
+
 def test_frames_come_out_whole_however_they_are_cut() -> None:
     stream = encode(Kind.STDOUT, b"hello") + encode(Kind.STDERR, b"") + encode(Kind.STATUS, b"\x03")
     channel = Channel()

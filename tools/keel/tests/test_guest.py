@@ -5,7 +5,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -429,3 +430,90 @@ def test_a_shell_in_the_background_has_the_terminal_that_is_attached(settings: S
         assert not mine.console.exists()
     assert b"".join(shown) == b"size$ got ls\n"
     assert mine.log("console").read_bytes().endswith(b"".join(shown))
+
+
+# More output than a pipe holds, and less than the guest has credit for.
+MANY = f"for n in range(5):\n    lines['port'].sendall({encode(Kind.STDOUT, b'x' * PORT.data)!r})\n"
+PORT_READY = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); lines['port'].recv(99)\n"
+PORT_STATUS = STATUS_0.replace("exec", "port")
+POWER_OFF = f"sys.exit({machine.emulator_status(machine.EXIT_POWER_OFF)})\n"
+PORT_STOPPED = f"lines['port'].settimeout(10)\nif lines['port'].recv(99).endswith({encode(Kind.STOP, b'')!r}): {POWER_OFF}"
+# As an init does, which ends when it has the credit for all that it wrote; the first second's is not that yet.
+SETTLES = f"""import struct
+def given(seconds, credit=0):
+    lines['port'].settimeout(seconds)
+    while credit < {5 * (HEADER.size + PORT.data) + HEADER.size + 2}:
+        try: credit += struct.unpack("<4xI", lines['port'].recv(8))[0]
+        except TimeoutError: return credit
+    return 0
+credit = given(1)
+if not credit or given(30, credit): sys.exit(9)
+"""
+ENDS_S = 30.0
+
+
+@contextmanager
+def unread() -> Iterator[int]:
+    """For the length of a block our standard output is a pipe that nobody reads; its end for a reader."""
+    ours, theirs = os.pipe()
+    before = os.dup(1)
+    os.dup2(theirs, 1)
+    os.close(theirs)
+    try:
+        yield ours
+    finally:
+        os.dup2(before, 1)
+        for fd in (before, ours):
+            os.close(fd)
+
+
+@pytest.mark.parametrize("end", ["time.sleep(600)", PORT_STATUS + "time.sleep(600)", PORT_STATUS + POWER_OFF])
+def test_the_time_is_up_while_our_reader_does_not_read(end: str, run: Run) -> None:
+    """A status is no success where the output was not taken."""
+    begun = time.monotonic()
+    with unread():
+        ended = run(PORT_READY + MANY + end, port=qemu.NOWHERE, timeout_s=2.0)
+    assert time.monotonic() - begun < ENDS_S
+    assert conclude(replace(EXEC, timeout_s=2.0), ended) == Status.TIMEOUT
+
+
+def test_a_guest_is_stopped_while_our_reader_does_not_read(run: Run) -> None:
+    """It hears of it, and powers off."""
+    begun = time.monotonic()
+    with unread():
+        ended = run(PORT_READY + MANY + STOP_US + PORT_STOPPED, port=qemu.NOWHERE)
+    assert time.monotonic() - begun < ENDS_S
+    assert conclude(EXEC, ended) == Status.POWERED_OFF
+
+
+def test_a_run_whose_guest_has_gone_is_stopped_while_our_reader_does_not_read(run: Run) -> None:
+    stop = "import subprocess; subprocess.Popen(['sh', '-c', f'sleep 1; kill -USR1 {__import__(\"os\").getppid()}'])\n"
+    with unread(), pytest.raises(Interrupted):
+        run(PORT_READY + MANY + stop + PORT_STATUS + POWER_OFF, port=qemu.NOWHERE)
+
+
+def test_a_slow_reader_gets_all_and_the_status(run: Run) -> None:
+    """The guest gets the credit, and the time for its end begins, when all has been read."""
+    heard = bytearray()
+
+    def read(fd: int) -> None:
+        time.sleep(2.0)
+        while len(heard) < 5 * PORT.data:
+            heard.extend(os.read(fd, 4096))
+
+    script = PORT_READY + MANY + PORT_STATUS + SETTLES + POWER_OFF
+    with unread() as fd:
+        reader = threading.Thread(target=read, args=[fd])
+        reader.start()
+        ended = run(script, port=qemu.NOWHERE, power_off_s=0.5, timeout_s=60.0)
+        reader.join()
+    assert heard == b"x" * (5 * PORT.data)
+    assert machine.exit_value(ended.emulator_status) == machine.EXIT_POWER_OFF
+    assert conclude(PERSIST, ended) == 0
+
+
+def test_a_console_waits_for_our_reader_and_a_stop_does_not(shell: Shell) -> None:
+    flood = "import threading; threading.Thread(target=lambda: [say(b'y' * 4096) for _ in range(1000)], daemon=True).start()\n"
+    with unread():
+        ended = shell(BOOTS + LISTENS + flood + STOP_US + STOPPED.replace("sys.exit", "os._exit"))
+    assert ended.emulator_status == 7
