@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Disk images: whole ones are taken, broken ones and ones in use are refused in one line."""
 
+import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from keel import cpio, disks, image, layers, overlay, unpack
+from keel import attributes, cpio, disks, image, layers, overlay, packages, unpack
 from keel.commands.clean import clean
 from keel.config import Settings
 from keel.errors import KeelError
@@ -223,6 +225,29 @@ def test_clean_asks_before_it_removes_what_guests_wrote(settings: Settings) -> N
     assert str(kept) in caught.value.line() and kept.exists()
     clean(settings, cache=False, persistent=True)
     assert not settings.build.exists()
+
+
+@pytest.mark.parametrize("owners", [[], ["fakeroot"]])
+def test_an_image_has_the_capabilities_of_an_archive(owners: list[str], tmp_path: Path) -> None:
+    """A user's, too, who cannot give files capabilities."""
+    if not owners and os.geteuid() != 0:
+        pytest.skip("only root gives files capabilities")
+    writer, archive, tree = attributes.Writer(), tmp_path / "x.cpio", tmp_path / "x"
+    value = bytes.fromhex("01000002ffffffff00000000ff01000000000000")
+    entries = [cpio.Entry("bin", cpio.DIRECTORY | 0o755), cpio.Entry("bin/a ő", cpio.REGULAR | 0o4755, b"12345")]
+    archive.write_bytes(
+        b"".join([*map(writer.entry, entries), writer.notes("bin/a ő", {attributes.CAPABILITY: value}), writer.end()])
+    )
+    tree.mkdir()
+    script = f"{sys.executable} -m keel.unpack $0 $1 && mke2fs -q -F -t ext4 -d $1 $2 16M"
+    names = [str(archive), str(tree), str(tmp_path / "ext4")]
+    tools = {"PYTHONPATH": str(Path(unpack.__file__).parents[1]), "PATH": packages.roots_path()}
+    subprocess.run([*owners, "sh", "-c", script, *names], check=True, env=tools)
+    assert not (tree / attributes.FOLDER).exists()
+    found = tmp_path / "value"
+    request = f'ea_get -f {found} "/bin/a ő" {attributes.CAPABILITY}'
+    subprocess.run([packages.program("debugfs"), "-R", request, names[2]], check=True, capture_output=True)
+    assert found.read_bytes() == value
 
 
 def test_an_archive_is_unpacked_as_it_is(tmp_path: Path) -> None:
