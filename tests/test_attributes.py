@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modes, capabilities and access lists of the default root's files, on each kind of root."""
+"""Modes, capabilities and access lists of the default root's files, on each kind of root, and the bounds of what is in memory."""
 
 import pytest
 from conftest import SCRIPT, SYSTEMS, run_guest
@@ -62,3 +62,23 @@ def test_the_files_of_the_default_root_are_as_debian_has_them(system: str, optio
     done = run_guest(system, SCRIPT, stdin=script.encode(), limit_s=LIMIT_S, options=options)
     assert done.output == EXPECTED + "0\n", done.error
 
+
+@both
+@ROOTS
+def test_users_cannot_fill_the_memory_by_files(system: str, options: list[str]) -> None:
+    """All places where they may write take less than all; services keep /run."""
+    script = """
+    total=$(awk '/^MemTotal/ { print $2 }' /proc/meminfo)
+    sum=0; for place in /tmp /dev/shm /run /run/lock; do sum=$((sum + $(stat -f -c '%b * %S / 1024' $place))); done
+    test $(stat -f -c %T /) = tmpfs && sum=$((sum + $(stat -f -c '%b * %S / 1024' /)))
+    echo $((100 * sum / total))
+    fill() { setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "cat /dev/zero > $1/file" 2>&1 | grep -o 'No space.*'; }
+    fill /tmp; fill /dev/shm; fill /run/lock
+    echo service > /run/service && wc -c < /run/service
+    python3 -c "print(len(bytearray($total * 1024 * 8 // 100)) > 0)"; stat -c %a /tmp /dev/shm /run /run/lock
+    """
+    memory = ["--mem", "512"] if not options else []
+    done = run_guest(system, SCRIPT, stdin=script.encode(), limit_s=LIMIT_S, options=[*options, *memory])
+    share, *rest = done.output.splitlines()
+    assert 60 < int(share) <= 92
+    assert rest == ["No space left on device"] * 3 + ["8", "True", "1777", "1777", "755", "1777"], done.error
