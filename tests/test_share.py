@@ -112,6 +112,40 @@ def test_git(system: str, tmp_path: Path) -> None:
     assert git(tmp_path / "written", *trusted, "status", "--short") == ""
 
 
+# A user's repository runs a program of theirs for whoever looks at it. The share has one, a bare one, and a link to the user's.
+FOREIGN_REPOSITORY = """
+export HOME=/tmp
+as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+as_user git init -q /tmp/r
+printf '#!/bin/sh\\ntouch /tmp/hook-ran\\n' > /tmp/hook && chmod 755 /tmp/hook
+as_user git -C /tmp/r config core.fsmonitor /tmp/hook
+cd /tmp/r && git status > /dev/null 2>&1; echo foreign $?
+cd /mnt/d/link && git status > /dev/null 2>&1; echo link $?
+cd /mnt/d/deep/repository && git status > /dev/null 2>&1; echo deep $?
+cd /mnt/d/work && git status --short && echo work $?
+cd /mnt/d/bare && git rev-parse --is-bare-repository
+cd /mnt/repository && git status --short && echo repository $?
+git config --get-all safe.directory | grep -c '[*]'
+test -e /tmp/hook-ran && echo ran || echo did not run
+"""
+
+
+@both
+@pytest.mark.parametrize("init", ["keel", "systemd"])
+def test_git_trusts_what_is_shared_and_nothing_else(system: str, init: str, tmp_path: Path) -> None:
+    """The repositories of shares and directly in them; not another user's, whose programs git would run as root."""
+    for name in ("d/work", "d/deep/repository", "repository"):
+        git(tmp_path, "init", "-q", name)
+    git(tmp_path, "init", "-q", "--bare", "d/bare")
+    (tmp_path / "d" / "link").symlink_to("/tmp/r")
+    for path in tmp_path.rglob("*") if os.geteuid() == 0 else []:
+        os.chown(path, 1000, 1000, follow_symlinks=False)
+    shares = ["--share", str(tmp_path / "d"), "--share", str(tmp_path / "repository")]
+    done = run_script(system, FOREIGN_REPOSITORY, *shares, "--init", init)
+    refused, trusted = ["foreign 128", "link 128", "deep 128"], ["work 0", "true", "repository 0", "0"]
+    assert done.output.splitlines() == [*refused, *trusted, "did not run"], done.error
+
+
 @both
 def test_the_current_directory(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command runs where the host's user is: at the same path to read, or where a share has the directory."""
