@@ -259,6 +259,7 @@ def test_a_hostile_guest_gets_no_power_on_the_host(system: str) -> None:
     said = dict(line.rsplit(" ", 1) for line in done.output.splitlines())
     refused = ["character device", "block device", "setuid", "setgid", "created setuid", "owner", "group"]
     assert {said[name] for name in refused} == {"EPERM"}, done.output
+    assert {said[name] for name in ("no owner", "its own owner", "its own group")} == {"done"}, done.output
     assert said["capabilities"] == "ENOTSUP" and said["written setuid"] == "done"
     for name, (mode, owner, group) in inside.items():
         assert not mode & PRIVILEGED and not stat.S_ISCHR(mode) and not stat.S_ISBLK(mode), name
