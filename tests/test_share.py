@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Directories of the host in the guest: reading, writing, git, the current directory, and what a hostile guest gets by them."""
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -144,6 +145,27 @@ def test_git_trusts_what_is_shared_and_nothing_else(system: str, init: str, tmp_
     done = run_script(system, FOREIGN_REPOSITORY, *shares, "--init", init)
     refused, trusted = ["foreign 128", "link 128", "deep 128"], ["work 0", "true", "repository 0", "0"]
     assert done.output.splitlines() == [*refused, *trusted, "did not run"], done.error
+
+
+@both
+def test_a_lock_is_among_the_guest_s_own_programs(system: str, tmp_path: Path) -> None:
+    """As documented: the guest's programs exclude each other, and nobody on the host, whose lock they do not see."""
+    (tmp_path / "file").touch()
+    command = """
+    exec 9>> /mnt/d/file; flock -n -x 9 && echo locked; flock -n -x /mnt/d/file true || echo excluded
+    read line; flock -u 9; flock -n -x /mnt/d/file true && echo locked beside the host
+    """
+    argv = [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", str(LIMIT_S)]
+    argv += ["--share", f"{tmp_path}:/mnt/d:rw", "--exec", command]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin and child.stdout
+        assert [child.stdout.readline() for _ in range(2)] == ["locked\n", "excluded\n"]
+        with (tmp_path / "file").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            child.stdin.write("go\n")
+            child.stdin.close()
+            assert child.stdout.read() == "locked beside the host\n"
+    assert child.returncode == 0
 
 
 @both
