@@ -225,8 +225,9 @@ class _Run:
         self.port = _FramedLine(stack, PORT, firmware_speaks=firmware_speaks, of_bochs=of_bochs) if has_port else None
         # How the machine ends is told in words where the emulator does not end by itself.
         self.console_words, self.log_words = bochs.LastWords(by_root=False), bochs.LastWords(by_root=True)
-        # That on which an init has said that it is there: where Linux has no devices, there is no port in it.
+        # That on which the init has said that it is there: where Linux has no devices, there is no port in it.
         self.channel = self.exec.channel
+        self.speaker: _FramedLine | None = None
         self.console_file = _log_file(self.outcome.console_log, stack)
         self.kernel_file = _log_file(self.outcome.kernel_log, stack)
         self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
@@ -297,7 +298,8 @@ class _Run:
         self.outcome.begun |= ROOT_SPEAKS in self.heard
         log = self.log_tail + data
         self.log_tail = log[1 - len(STARTED_AGAIN) :]
-        self.listens &= STARTED_AGAIN not in log
+        if STARTED_AGAIN in log:
+            self.listens, self.speaker = False, None
         self.kernel_file.write(data)
         self.log_words.feed(data)
         if self.verbose:
@@ -321,13 +323,22 @@ class _Run:
             self.over = self.plan.debugger.over
 
     def on_frames(self, line: _FramedLine) -> None:
-        """Frames from the guest's init."""
-        for frame in line.channel.receive(line.read()):
+        """Take frames from the guest's init. What others write to the serial line, when it is not the init's, is dropped."""
+        data = line.read()
+        if not self._is_heard(line) and self.log.has_input():
+            self.on_log()  # a restart, after which it may be another one
+        for frame in line.channel.receive(data) if self._is_heard(line) else []:
             self._on_frame(line, frame)
+
+    def _is_heard(self, line: _FramedLine) -> bool:
+        """Tell whether the init may speak on a line: only root can write to the port, and users of a group to the other one."""
+        return self.speaker in (None, line) or line is self.port
 
     def _on_frame(self, line: _FramedLine, frame: Frame) -> None:
         if frame.kind in (Kind.READY, Kind.LISTENS):
-            self.channel = line.channel
+            self.speaker, self.channel = line, line.channel
+        elif self.speaker is None and frame.kind not in UNANSWERED:
+            return
         if frame.kind is Kind.READY or (frame.kind in UNANSWERED and self.interactive):
             self._on_up()
         if frame.kind is Kind.READY:

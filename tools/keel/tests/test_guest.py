@@ -107,6 +107,38 @@ def test_the_command_goes_where_an_init_speaks(chosen: str, run: Run) -> None:
     assert run(script, port=qemu.NOWHERE).emulator_status == 7
 
 
+FORGED = encode(Kind.READY, b"") + encode(Kind.STDOUT, b"forged") + encode(Kind.STATUS, bytes([9, STATUS_WHOLE]))
+
+
+@pytest.mark.parametrize("forged", [FORGED, encode(Kind.LISTENS, b""), b"no frame at all"], ids=["frames", "listens", "junk"])
+def test_what_is_written_to_the_other_line_is_dropped(forged: bytes, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    """Programs of the guest may write to the serial line when its init speaks on the port."""
+    script = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); heard = lines['port'].recv(99)\n"
+    script += f"lines['exec'].sendall({forged!r}); time.sleep(0.3)\n"
+    script += f"lines['port'].sendall({encode(Kind.STDOUT, b'own') + encode(Kind.STATUS, bytes([3, STATUS_WHOLE]))!r})\n"
+    ended = run(script + f"sys.exit({machine.emulator_status(machine.EXIT_POWER_OFF)})", port=qemu.NOWHERE)
+    assert (conclude(EXEC, ended), ended.restarted, capfd.readouterr().out) == (3, False, "own")
+
+
+def test_a_status_that_comes_before_an_init_is_none(run: Run) -> None:
+    script = STATUS_0 + f"time.sleep(0.3)\nsys.exit({machine.emulator_status(machine.EXIT_POWER_OFF)})"
+    assert conclude(EXEC, run(script)) == Status.POWERED_OFF
+
+
+def test_the_port_is_believed_before_the_serial_line(run: Run) -> None:
+    """Where somebody was faster than the init, the run ends: the command has gone to them."""
+    script = f"lines['exec'].sendall({encode(Kind.READY, b'')!r}); time.sleep(0.3)\n"
+    script += f"lines['port'].sendall({encode(Kind.READY, b'')!r}); time.sleep(600)"
+    assert run(script, port=qemu.NOWHERE, timeout_s=60.0).restarted
+
+
+def test_after_a_restart_of_linux_its_init_may_speak_on_the_other_line(run: Run) -> None:
+    """One that finds no port there says so on the serial line: the command has not ended."""
+    script = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); lines['port'].recv(99)\n" + AGAIN
+    script += f"lines['exec'].sendall({encode(Kind.READY, b'')!r}); time.sleep(600)"
+    assert run(script, port=qemu.NOWHERE, timeout_s=60.0).restarted
+
+
 def test_a_port_takes_larger_frames_than_a_serial_line(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
     frame = encode(Kind.STDOUT, b"x" * PORT.data)
     script = "lines[{0!r}].sendall({1!r}); lines[{0!r}].recv(99); lines[{0!r}].sendall({2!r}); lines[{0!r}].recv(99); sys.exit(7)"
