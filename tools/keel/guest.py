@@ -19,7 +19,8 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from . import attached, bochs, machine, process, qemu, share
+from . import attached, bochs, machine, plain, process, qemu, share
+from .boundedlog import BoundedLog
 from .channel import PORT, SERIAL, STATUS_WHOLE, UNANSWERED, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
@@ -228,11 +229,12 @@ class _Run:
         # That on which the init has said that it is there: where Linux has no devices, there is no port in it.
         self.channel = self.exec.channel
         self.speaker: _FramedLine | None = None
-        self.console_file = _log_file(self.outcome.console_log, stack)
-        self.kernel_file = _log_file(self.outcome.kernel_log, stack)
+        self.console_file = stack.enter_context(BoundedLog(self.outcome.console_log))
+        self.kernel_file = stack.enter_context(BoundedLog(self.outcome.kernel_log))
         self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
         self.emulator_file = _log_file(self.outcome.emulator_log, stack)
         self.verbose = settings.verbose
+        self.plain_console, self.plain_log = plain.Stream(), plain.Stream()
         self.watcher = Watcher()
         self.boot_log = BootLog()
         # The init of the Linux that runs now reads frames. Before that they would be lost, echoed,
@@ -270,7 +272,7 @@ class _Run:
             if self.begun and self.keyed and self.input_ended and not data.endswith((b"\n", BELL)):
                 self.console.waiting += END_OF_INPUT
         elif self.verbose:
-            _write_out(2, data)
+            _write_out(2, self.plain_console.feed(data))
         if self.plan.prompt and not self.ready:
             self.shown += data
             self.ready = self.plan.prompt in self.shown
@@ -303,7 +305,8 @@ class _Run:
         self.kernel_file.write(data)
         self.log_words.feed(data)
         if self.verbose:
-            _write_out(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
+            shown = self.plain_log.feed(data)
+            _write_out(2, shown.replace(b"\n", b"\r\n") if self.interactive else shown)
         if self.plan.watch_log and self.plan.watch_log(data):
             self.finish()
 

@@ -2,6 +2,7 @@
 """A run with a stand-in for the emulator, which plays the guest's part on the serial lines."""
 
 import os
+import re
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import attached, bochs, boot, guest, loader, machine, qemu, slot
+from keel import attached, bochs, boot, boundedlog, guest, loader, machine, qemu, slot
 from keel.channel import CREDIT, HEADER, PORT, SERIAL, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
@@ -137,6 +138,37 @@ def test_after_a_restart_of_linux_its_init_may_speak_on_the_other_line(run: Run)
     script = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); lines['port'].recv(99)\n" + AGAIN
     script += f"lines['exec'].sendall({encode(Kind.READY, b'')!r}); time.sleep(600)"
     assert run(script, port=qemu.NOWHERE, timeout_s=60.0).restarted
+
+
+WRITES = "for _ in range(5 << 4):\n    lines[{0!r}].sendall((b'x' * 1023 + b'\\n') * 64)\nlines[{0!r}].sendall(b'the end')\n"
+
+
+@pytest.mark.parametrize("line", ["console", "log"])
+def test_the_middle_of_a_long_log_is_left_out(line: str, run: Run) -> None:
+    begin = f"lines[{line!r}].sendall(b'the beginning')\n"
+    ended = run(begin + WRITES.format(line) + READY + STATUS_0 + "time.sleep(0.3)\nsys.exit(7)")
+    kept = (ended.console_log if line == "console" else ended.kernel_log).read_bytes()
+    assert kept.startswith(b"the beginning") and kept.endswith(b"the end") and len(kept) < boundedlog.MOST
+    left_out = sum(int(count) for count in re.findall(rb"\n\[(\d+) bytes are left out here\]\n", kept))
+    note = len(f"\n[{left_out} bytes are left out here]\n")
+    assert left_out > 0 and left_out + len(kept) - note == len(b"the beginning" + b"the end") + (5 << 20)
+
+
+def test_what_a_guest_says_gives_the_users_terminal_no_order(
+    settings: Settings, emulator: Emulator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its console is shown as text, and so is the last line of a log in our own; the log has it as it was."""
+    said = "\x1b]0;title\x07 ä \x9b31m\x7f\r\n".encode() + b"\xff"
+    emulator(f"lines['console'].sendall({said!r}); lines['log'].sendall({said!r} + b'end')\ntime.sleep(0.3)\nsys.exit(3)")
+    with slot.taken(settings, "keel") as mine:
+        ended = guest.run(replace(settings, verbose=True), qemu.Guest(kernel=Path("k")), Plan(mine, b"true"))
+    shown = capfd.readouterr().err
+    assert shown.count("^[]0;title^G ä \\x9b31m^?\r\n\\xff") == 2 and "\x1b" not in shown and "\x07" not in shown
+    assert ended.console_log.read_bytes() == said
+    configuration = replace(ended, emulator_status=machine.emulator_status(machine.EXIT_BOOT_CONFIGURATION))
+    ended.kernel_log.write_bytes(said[:-1] + b"at: \x1b[2Jlast")
+    conclude(EXEC, configuration)
+    assert "error: at: ^[[2Jlast\n" in capfd.readouterr().err
 
 
 def test_a_port_takes_larger_frames_than_a_serial_line(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
