@@ -53,6 +53,16 @@ STATE_LIMIT_S = 100
 both = pytest.mark.parametrize("system", SYSTEMS)
 
 
+@both
+def test_frames_of_other_programs_are_not_the_init_s(system: str) -> None:
+    """The serial line is not the init's where it speaks on the port: a ready frame there is no restart, and junk no end."""
+    forge = (
+        r"printf '\003\000\000\000\006\000\002\000\011\001' > /dev/ttyS1; echo no frame > /dev/ttyS1; sleep 1; echo own; exit 3"
+    )
+    result = run_guest(system, forge)
+    assert (result.status, result.output) == (3, "own\n"), result.error
+
+
 def assert_refused(result: Result, *words: str) -> None:
     """A non-zero status, and a last line that says what is wrong."""
     assert result.status != 0

@@ -5,8 +5,13 @@ import socket
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from conftest import REPOSITORY, SYSTEMS, Result, keel, run_options
@@ -54,6 +59,47 @@ def test_ports_lead_to_the_guest(system: str, tmp_path: Path) -> None:
             datagrams.sendto(b"hello", ("127.0.0.1", port))
             assert datagrams.recv(64) == b"datagram hello"
         assert guest.end() == 0
+
+
+@both
+@pytest.mark.parametrize("card", ["virtio", "virtio,restrict=on"])
+def test_the_host_s_loopback_is_out_of_reach_only_where_the_network_leads_nowhere(system: str, card: str) -> None:
+    """A server that listens on the host's loopback answers the guest, or does not; forwarded ports lead in with both."""
+    port, said = free_port(), b"of the host's loopback"
+    host = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Answer, said))
+    Thread(target=host.serve_forever, daemon=True).start()
+    url = f"http://10.0.2.2:{host.server_port}/"
+    ask = f"curl -s --max-time 20 {url} || echo none: $?; cd /etc; exec python3 -m http.server 80 2>&1"
+    try:
+        options = [*run_options(system), "--nic", card, "--forward", f"{port}:80"]
+        with terminal(*options, "--exec", ask) as guest:
+            answer = b"none: " if card.endswith("restrict=on") else said
+            guest.wait_for(answer)
+            shown = guest.wait_for(b"Serving HTTP")
+            assert said not in shown or not card.endswith("restrict=on")
+            with urlopen(f"http://127.0.0.1:{port}/hostname", timeout=LIMIT_S) as page:
+                assert page.read() == b"keel\n"
+    finally:
+        host.shutdown()
+        host.server_close()
+
+
+class _Answer(BaseHTTPRequestHandler):
+    """Answers each request with the same words."""
+
+    def __init__(self, said: bytes, *arguments: Any) -> None:
+        self.said = said
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        """The answer."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.said)))
+        self.end_headers()
+        self.wfile.write(self.said)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
 
 
 def test_a_port_in_use_is_refused_before_the_boot() -> None:

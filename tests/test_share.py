@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Directories of the host in the guest: reading, writing, git, the current directory, and what a hostile guest gets by them."""
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -110,6 +111,61 @@ def test_git(system: str, tmp_path: Path) -> None:
     assert git(tmp_path / "written", *trusted, "log", "--format=%s") == "two\none\n"
     assert git(tmp_path / "written", *trusted, "show", "HEAD:sub/new") == "new\n"
     assert git(tmp_path / "written", *trusted, "status", "--short") == ""
+
+
+# A user's repository runs a program of theirs for whoever looks at it. The share has one, a bare one, and a link to the user's.
+FOREIGN_REPOSITORY = """
+export HOME=/tmp
+as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+as_user git init -q /tmp/r
+printf '#!/bin/sh\\ntouch /tmp/hook-ran\\n' > /tmp/hook && chmod 755 /tmp/hook
+as_user git -C /tmp/r config core.fsmonitor /tmp/hook
+cd /tmp/r && git status > /dev/null 2>&1; echo foreign $?
+cd /mnt/d/link && git status > /dev/null 2>&1; echo link $?
+cd /mnt/d/deep/repository && git status > /dev/null 2>&1; echo deep $?
+cd /mnt/d/work && git status --short && echo work $?
+cd /mnt/d/bare && git rev-parse --is-bare-repository
+cd /mnt/repository && git status --short && echo repository $?
+git config --get-all safe.directory | grep -c '[*]'
+test -e /tmp/hook-ran && echo ran || echo did not run
+"""
+
+
+@both
+@pytest.mark.parametrize("init", ["keel", "systemd"])
+def test_git_trusts_what_is_shared_and_nothing_else(system: str, init: str, tmp_path: Path) -> None:
+    """The repositories of shares and directly in them; not another user's, whose programs git would run as root."""
+    for name in ("d/work", "d/deep/repository", "repository"):
+        git(tmp_path, "init", "-q", name)
+    git(tmp_path, "init", "-q", "--bare", "d/bare")
+    (tmp_path / "d" / "link").symlink_to("/tmp/r")
+    for path in tmp_path.rglob("*") if os.geteuid() == 0 else []:
+        os.chown(path, 1000, 1000, follow_symlinks=False)
+    shares = ["--share", str(tmp_path / "d"), "--share", str(tmp_path / "repository")]
+    done = run_script(system, FOREIGN_REPOSITORY, *shares, "--init", init)
+    refused, trusted = ["foreign 128", "link 128", "deep 128"], ["work 0", "true", "repository 0", "0"]
+    assert done.output.splitlines() == [*refused, *trusted, "did not run"], done.error
+
+
+@both
+def test_a_lock_is_among_the_guest_s_own_programs(system: str, tmp_path: Path) -> None:
+    """As documented: the guest's programs exclude each other, and nobody on the host, whose lock they do not see."""
+    (tmp_path / "file").touch()
+    command = """
+    exec 9>> /mnt/d/file; flock -n -x 9 && echo locked; flock -n -x /mnt/d/file true || echo excluded
+    read line; flock -u 9; flock -n -x /mnt/d/file true && echo locked beside the host
+    """
+    argv = [sys.executable, str(REPOSITORY / "keel"), *run_options(system), "--timeout", str(LIMIT_S)]
+    argv += ["--share", f"{tmp_path}:/mnt/d:rw", "--exec", command]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin and child.stdout
+        assert [child.stdout.readline() for _ in range(2)] == ["locked\n", "excluded\n"]
+        with (tmp_path / "file").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            child.stdin.write("go\n")
+            child.stdin.close()
+            assert child.stdout.read() == "locked beside the host\n"
+    assert child.returncode == 0
 
 
 @both
@@ -229,6 +285,7 @@ def test_a_hostile_guest_gets_no_power_on_the_host(system: str) -> None:
     said = dict(line.rsplit(" ", 1) for line in done.output.splitlines())
     refused = ["character device", "block device", "setuid", "setgid", "created setuid", "owner", "group"]
     assert {said[name] for name in refused} == {"EPERM"}, done.output
+    assert {said[name] for name in ("no owner", "its own owner", "its own group")} == {"done"}, done.output
     assert said["capabilities"] == "ENOTSUP" and said["written setuid"] == "done"
     for name, (mode, owner, group) in inside.items():
         assert not mode & PRIVILEGED and not stat.S_ISCHR(mode) and not stat.S_ISBLK(mode), name

@@ -15,6 +15,7 @@
 
 #include "application.h"
 #include "attend.h"
+#include "attributes.h"
 #include "end.h"
 #include "exec.h"
 #include "mounts.h"
@@ -110,6 +111,8 @@ int main(int argc, char **argv)
 	install_place();
 	mount_shares(&settings);
 	open_console();
+	if (!settings.root[0])
+		restore_attributes();
 	prepare_surroundings(&settings);
 	sethostname("keel", strlen("keel"));
 	loopback_up();

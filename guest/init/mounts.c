@@ -7,11 +7,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "end.h"
@@ -23,21 +25,32 @@
  * starting.
  */
 #define RUN "/run"
+/* Lock files of all users, as in Debian: nobody fills what services need. */
+#define LOCK RUN "/lock"
 
+/*
+ * Any user may fill those of memory, which nobody can take back. So all of them, with the half of
+ * the memory that Linux gives a root in memory, leave some to others.
+ */
 static const struct {
 	const char *type;
 	const char *target;
-	const char *options;
 	unsigned long flags;
+	/* Beside a root on a disk, and beside one in memory. */
+	const char *options[2];
 } mounts[] = {
-	{ "proc", "/proc", NULL, MS_NOSUID | MS_NOEXEC | MS_NODEV },
-	{ "sysfs", "/sys", NULL, MS_NOSUID | MS_NOEXEC | MS_NODEV },
-	{ "devtmpfs", "/dev", "mode=0755", MS_NOSUID },
-	{ "devpts", "/dev/pts", "gid=5,mode=620,ptmxmode=666", MS_NOSUID | MS_NOEXEC },
-	{ "tmpfs", "/dev/shm", "mode=1777", MS_NOSUID | MS_NODEV },
-	{ "mqueue", "/dev/mqueue", NULL, MS_NOSUID | MS_NOEXEC | MS_NODEV },
-	{ "tmpfs", "/tmp", "mode=1777", MS_NOSUID | MS_NODEV },
-	{ "tmpfs", RUN, "mode=0755", MS_NOSUID | MS_NODEV },
+	{ "proc", "/proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, { NULL } },
+	{ "sysfs", "/sys", MS_NOSUID | MS_NOEXEC | MS_NODEV, { NULL } },
+	{ "devtmpfs", "/dev", MS_NOSUID, { "mode=0755", "mode=0755" } },
+	{ "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC,
+	  { "gid=5,mode=620,ptmxmode=666", "gid=5,mode=620,ptmxmode=666" } },
+	{ "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV,
+	  { "mode=1777,size=25%", "mode=1777,size=15%" } },
+	{ "mqueue", "/dev/mqueue", MS_NOSUID | MS_NOEXEC | MS_NODEV, { NULL } },
+	{ "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, { "mode=1777,size=40%", "mode=1777,size=15%" } },
+	{ "tmpfs", RUN, MS_NOSUID | MS_NODEV, { "mode=0755,size=10%", "mode=0755,size=5%" } },
+	{ "tmpfs", LOCK, MS_NOSUID | MS_NODEV | MS_NOEXEC,
+	  { "mode=1777,size=5m", "mode=1777,size=5m" } },
 };
 
 static const char *const links[][2] = {
@@ -66,8 +79,19 @@ static int holds_files(const char *path)
 	return found;
 }
 
+/* Whether what is written to the root takes memory. */
+static int is_in_memory(void)
+{
+	struct statfs info;
+
+	return statfs("/", &info) == 0 &&
+	       (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC ||
+		info.f_type == OVERLAYFS_SUPER_MAGIC);
+}
+
 void mount_all(void)
 {
+	int in_memory = is_in_memory();
 	size_t i;
 
 	for (i = 0; i < COUNT(mounts); i++) {
@@ -76,11 +100,8 @@ void mount_all(void)
 		    holds_files(mounts[i].target))
 			continue;
 		mount(mounts[i].type, mounts[i].target, mounts[i].type,
-		      mounts[i].flags, mounts[i].options);
+		      mounts[i].flags, mounts[i].options[in_memory]);
 	}
-	/* Lock files of all users, as in Debian. */
-	mkdir(RUN "/lock", 0755);
-	chmod(RUN "/lock", 01777);
 	for (i = 0; i < COUNT(links); i++)
 		(void)!symlink(links[i][0], links[i][1]);
 }

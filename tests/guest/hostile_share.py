@@ -57,6 +57,9 @@ def powers() -> None:
     attempt("created setuid", lambda: create("created", 0o4755))
     attempt("owner", lambda: os.chown("made", 12, 34))
     attempt("group", lambda: os.chown("made", -1, 34))
+    attempt("no owner", lambda: os.chown("made", -1, -1))
+    attempt("its own owner", lambda: os.chown("made", Path("made").stat().st_uid, -1))
+    attempt("its own group", lambda: os.chown("made", -1, Path("made").stat().st_gid))
     attempt("capabilities", lambda: os.setxattr("made", FILE_CAPABILITIES, ALL_CAPABILITIES))
     attempt("written setuid", lambda: write("setuid"))
 

@@ -70,7 +70,7 @@ class Choices:
     # The debug build, only for its check of the invariants.
     checks: bool = False
     arguments: str = ""
-    # Disks beside the root, each `[BUS:][FORMAT:]FILE`; a network card of machine.CARDS, "none", or None for the usual one.
+    # Disks beside the root, each `[BUS:][FORMAT:]FILE`; a network of machine.NETWORKS, or None for the usual one.
     drives: tuple[str, ...] = ()
     card: str | None = None
     persist: bool = False
@@ -122,8 +122,13 @@ class Choices:
     def network_card(self) -> str | None:
         """The guest's network card."""
         usual = "virtio" if self.has_devices else "none"
-        card = self.card or usual
+        card = (self.card or usual).removesuffix(machine.RESTRICTED)
         return None if card == "none" else card
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the guest's network leads nowhere."""
+        return self.card is not None and self.card.endswith(machine.RESTRICTED)
 
 
 @dataclass(frozen=True)
@@ -232,6 +237,7 @@ def _linux_guest(kernel: Path, choices: Choices, slot: Slot, storage: Storage, a
         icount=choices.icount,
         disks=storage.disks,
         card=choices.network_card,
+        is_restricted=choices.is_restricted,
         random_numbers=choices.has_devices,
         port=qemu.NOWHERE if choices.has_port else None,
         shares=choices.shares,

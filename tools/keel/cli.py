@@ -224,7 +224,12 @@ def _add_run(verbs: Verbs) -> None:
         "--detach", action="store_true", help="return when the guest runs; ./keel console is its terminal, ./keel stop ends it"
     )
     verb.add_argument("--ssh", action="store_true", help="an SSH server in the guest, for ./keel ssh")
-    verb.add_argument("--nic", choices=(*machine.CARDS, "none"), help="the network card (virtio; none with --icount)")
+    verb.add_argument(
+        "--nic",
+        choices=machine.NETWORKS,
+        metavar="CARD[,restrict=on]",
+        help="the network card: virtio (none with --icount), e1000 or none; with restrict=on the network leads nowhere",
+    )
     verb.add_argument(
         "--native",
         action="store_true",

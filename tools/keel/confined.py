@@ -12,8 +12,9 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
 
-from seccomp import ALLOW, ERRNO, MASKED_EQ, NE, Arg, SyscallFilter
+from seccomp import ALLOW, ERRNO, MASKED_EQ, Arg, SyscallFilter
 
 # The positions of the arguments: of a mode in calls that set one, and of owner and group.
 SET_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2}
@@ -29,6 +30,7 @@ FCHMODAT2_MODE = 2
 UNREADABLE = "openat2"
 PRIVILEGED = (stat.S_ISUID, stat.S_ISGID)
 FILE_TYPE = 0o170000
+ID_BITS = 32
 DEVICES = (stat.S_IFCHR, stat.S_IFBLK)
 
 
@@ -45,11 +47,24 @@ def filter_of_calls() -> SyscallFilter:
     for call, mode in MAKE_DEVICE.items():
         for kind in DEVICES:
             calls.add_rule(refused, call, Arg(mode, MASKED_EQ, FILE_TYPE, kind))
-    for call, (owner, group) in SET_OWNER.items():
-        calls.add_rule(refused, call, Arg(owner, NE, os.getuid()))
-        calls.add_rule(refused, call, Arg(group, NE, os.getgid()))
+    for call, positions in SET_OWNER.items():
+        for position, own in zip(positions, (os.getuid(), os.getgid()), strict=True):
+            for mask, value in others(own):
+                calls.add_rule(refused, call, Arg(position, MASKED_EQ, mask, value))
     calls.add_rule(ERRNO(errno.ENOSYS), UNREADABLE)
     return calls
+
+
+def others(own: int) -> Iterator[tuple[int, int]]:
+    """Yield masks and values: a number matches one of them unless it is `own` or -1, which leaves an owner as it is.
+
+    A rule can compare an argument only once. Another number has a zero where `own` has a one, or else ones there and, where
+    `own` has zeros, both: so in some place of those, in a circle, a one and then a zero.
+    """
+    ones = [1 << bit for bit in range(ID_BITS) if own >> bit & 1]
+    zeros = [1 << bit for bit in range(ID_BITS) if not own >> bit & 1]
+    yield from ((bit, 0) for bit in ones)
+    yield from ((bit | after, bit) for bit, after in zip(zeros, [*zeros[1:], *zeros[:1]], strict=True) if bit != after)
 
 
 if __name__ == "__main__":

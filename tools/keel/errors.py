@@ -4,6 +4,8 @@
 import errno
 from enum import IntEnum
 
+from . import plain
+
 FREE_SPACE = "free some space and run it again"
 
 
@@ -37,7 +39,7 @@ class KeelError(Exception):
     def line(self) -> str:
         """The one line that the user sees."""
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"keel: error: {self.what}{remedy}"
+        return plain.lines(f"keel: error: {self.what}{remedy}")
 
 
 def system_error(what: str, error: OSError, remedy: str = "") -> KeelError:

@@ -19,7 +19,8 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from . import attached, bochs, emulators, machine, process, qemu, share
+from . import attached, bochs, emulators, machine, plain, process, qemu, share
+from .boundedlog import BoundedLog
 from .channel import PORT, SERIAL, STATUS_WHOLE, UNANSWERED, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
 from .console import BootLog, End, Watcher
@@ -230,14 +231,16 @@ class _Run:
         self.port = _FramedLine(stack, PORT, firmware_speaks=firmware_speaks, of_bochs=of_bochs) if has_port else None
         # How the machine ends is told in words where the emulator does not end by itself.
         self.console_words, self.log_words = bochs.LastWords(by_root=False), bochs.LastWords(by_root=True)
-        # That on which an init has said that it is there: where Linux has no devices, there is no port in it.
+        # That on which the init has said that it is there: where Linux has no devices, there is no port in it.
         self.channel = self.exec.channel
-        self.console_file = _log_file(self.outcome.console_log, stack)
-        self.kernel_file = _log_file(self.outcome.kernel_log, stack)
+        self.speaker: _FramedLine | None = None
+        self.console_file = stack.enter_context(BoundedLog(self.outcome.console_log))
+        self.kernel_file = stack.enter_context(BoundedLog(self.outcome.kernel_log))
         self.debugger_file = _log_file(plan.slot.log("debugger"), stack)
         self.emulator_file = _log_file(self.outcome.emulator_log, stack)
         self.verbose = settings.verbose
         self.outputs = Outputs(stack)
+        self.plain_console, self.plain_log = plain.Stream(), plain.Stream()
         self.watcher = Watcher()
         self.boot_log = BootLog()
         # The init of the Linux that runs now reads frames. Before that they would be lost, echoed,
@@ -275,7 +278,7 @@ class _Run:
             if self.begun and self.keyed and self.input_ended and not data.endswith((b"\n", BELL)):
                 self.console.waiting += END_OF_INPUT
         elif self.verbose:
-            self.outputs.write(2, data)
+            self.outputs.write(2, self.plain_console.feed(data))
         if self.plan.prompt and not self.ready:
             self.shown += data
             self.ready = self.plan.prompt in self.shown
@@ -303,11 +306,13 @@ class _Run:
         self.outcome.begun |= ROOT_SPEAKS in self.heard
         log = self.log_tail + data
         self.log_tail = log[1 - len(STARTED_AGAIN) :]
-        self.listens &= STARTED_AGAIN not in log
+        if STARTED_AGAIN in log:
+            self.listens, self.speaker = False, None
         self.kernel_file.write(data)
         self.log_words.feed(data)
         if self.verbose:
-            self.outputs.write(2, data.replace(b"\n", b"\r\n") if self.interactive else data)
+            shown = self.plain_log.feed(data)
+            self.outputs.write(2, shown.replace(b"\n", b"\r\n") if self.interactive else shown)
         if self.plan.watch_log and self.plan.watch_log(data):
             self.finish()
 
@@ -327,13 +332,22 @@ class _Run:
             self.over = self.plan.debugger.over
 
     def on_frames(self, line: _FramedLine) -> None:
-        """Frames from the guest's init."""
-        for frame in line.channel.receive(line.read()):
+        """Take frames from the guest's init. What others write to the serial line, when it is not the init's, is dropped."""
+        data = line.read()
+        if not self._is_heard(line) and self.log.has_input():
+            self.on_log()  # a restart, after which it may be another one
+        for frame in line.channel.receive(data) if self._is_heard(line) else []:
             self._on_frame(line, frame)
+
+    def _is_heard(self, line: _FramedLine) -> bool:
+        """Tell whether the init may speak on a line: only root can write to the port, and users of a group to the other one."""
+        return self.speaker in (None, line) or line is self.port
 
     def _on_frame(self, line: _FramedLine, frame: Frame) -> None:
         if frame.kind in (Kind.READY, Kind.LISTENS):
-            self.channel = line.channel
+            self.speaker, self.channel = line, line.channel
+        elif self.speaker is None and frame.kind not in UNANSWERED:
+            return
         if frame.kind is Kind.READY or (frame.kind in UNANSWERED and self.interactive):
             self._on_up()
         if frame.kind is Kind.READY:

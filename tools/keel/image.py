@@ -18,7 +18,7 @@ from .progress import Step
 
 FAKECHROOT = "fakechroot"
 # Incremented when the recipe of the image changes, so that cached images are not used.
-RECIPE = "2"
+RECIPE = "3"
 PACKAGES = (
     "bash", "coreutils", "curl", "dbus", "dropbear-bin", "gcc", "git", "iproute2", "iputils-ping", "kmod", "less",
     "libc6-dev", "libpam-systemd", "make", "nano", "openssh-sftp-server", "perl", "procps", "python3", "redis-server",
@@ -73,7 +73,7 @@ HOOKS = (
 # Without user name spaces. fakechroot writes absolute links with the path of the root before them, and removes it when it reads
 # them; these three folders are the host's for it. systemd's file is read-only, and the user is root in name only.
 FAKED_SETUP = (
-    'tar --extract --directory="$1" --file={tar} '
+    'tar --extract --xattrs --xattrs-include="*" --directory="$1" --file={tar} '
     '--transform="flags=RsH;s,^/,$1/,;s,^$1/dev/,/dev/,;s,^$1/proc/,/proc/,;s,^$1/sys/,/sys/,"'
 )
 FAKED_HOOK = 'chmod u+w "$1/etc/machine-id"'

@@ -2,7 +2,8 @@
 """A layer over a root archive: an archive of what was added and changed, with whiteouts of what was removed or replaced.
 
 A whiteout is a character device with the number 0:0, as in Linux's overlayfs. All come first, a folder's after those of what
-was in it. A folder that is only changed has no whiteout.
+was in it. A folder that is only changed has no whiteout. The notes of a file's attributes
+(attributes.py) come and go with it.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from . import cpio
+from . import attributes, cpio
 
 WHITEOUT = cpio.Entry("", cpio.CHARACTER)
 # What is made for each installation again, and by a guest's kernel for each boot.
@@ -44,6 +45,7 @@ class _File:
     device: tuple[int, int]
     data: bytes
     names: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, bytes], ...] = ()
 
 
 def is_whiteout(entry: cpio.Entry) -> bool:
@@ -55,6 +57,7 @@ def difference(base: Path, whole: Path, layer: Path) -> None:
     """Write the layer over the archive `base` by which it becomes the archive `whole`. All files but those in /dev count."""
     old, new = _files(base), _files(whole)
     changed = {name for name, file in new.items() if old.get(name) != file}
+    changed |= {name for name in new if (found := attributes.noted(name)) and found[0] in changed}
     gone = [name for name in old if name not in new or (name in changed and not _same_folder(old[name], new[name]))]
     writer = cpio.Writer()
     with layer.open("wb") as out:
@@ -114,6 +117,13 @@ def _files(archive: Path) -> dict[str, _File]:
     for several in names.values():
         # The data come with the first name.
         files.update(dict.fromkeys(several, replace(files[several[0]], names=tuple(sorted(several)))))
+    noted: dict[str, list[tuple[str, bytes]]] = {}
+    for place, note in files.items():
+        if found := attributes.noted(place):
+            noted.setdefault(found[0], []).append((found[1], note.data))
+    for owner in noted.keys() & files.keys():
+        held = tuple(sorted(noted[owner]))
+        files.update({name: replace(files[name], attributes=held) for name in files[owner].names or [owner]})
     return files
 
 

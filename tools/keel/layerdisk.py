@@ -7,11 +7,11 @@ debugfs applies the layer's archive to a copy of the base's file system, so nobo
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from . import cpio, layerarchive, overlay, packages, process
+from . import attributes, cpio, layerarchive, overlay, packages, process
 from .config import Settings
 from .errors import KeelError, system_error
 from .progress import Step
@@ -59,6 +59,9 @@ def commands(base_archive: Path, layer: Path, place: Path) -> Iterator[str]:
     target = _Target(place)
     with layer.open("rb") as file:
         for entry in cpio.read_headers(file, target.output_for):
+            if attributes.is_ours(entry.name):
+                yield from _attribute(entry, target, old)
+                continue
             name = _quoted(entry.name)
             if layerarchive.is_whiteout(entry):
                 yield f"{'rmdir' if stat.S_ISDIR(old.pop(entry.name, 0)) else 'rm'} {name}"
@@ -69,6 +72,16 @@ def commands(base_archive: Path, layer: Path, place: Path) -> Iterator[str]:
                 yield f"cd {_quoted(folder)}"
                 yield _creation(entry, _quoted(last, ""), target)
             yield from (f"sif {name} {field} {value}" for field, value in _fields(entry))
+
+
+def _attribute(entry: cpio.Entry, target: "_Target", old: Mapping[str, int]) -> Iterator[str]:
+    """Yield the command for a note: it gives a file an attribute, or takes one from a folder that stays; a file is made again."""
+    if found := attributes.noted(entry.name):
+        name, attribute = _quoted(found[0]), found[1]
+        if not layerarchive.is_whiteout(entry):
+            yield f"ea_set -f {target.path} {name} {attribute}"
+        elif stat.S_ISDIR(old.get(found[0], 0)):
+            yield f"ea_rm {name} {attribute}"
 
 
 def _creation(entry: cpio.Entry, name: str, target: "_Target") -> str:

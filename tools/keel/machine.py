@@ -83,6 +83,9 @@ CARDS = {
     "virtio": "virtio-net-pci,netdev=net,romfile=",
     "e1000": "e1000,netdev=net,romfile=",
 }
+# After a card: its network leads neither to the host nor beyond. What is forwarded still comes in.
+RESTRICTED = ",restrict=on"
+NETWORKS = (*CARDS, *(f"{card}{RESTRICTED}" for card in CARDS), "none")
 # OVMF's code and variables, which are as new at every start.
 UEFI_FILES = (Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), Path("/usr/share/OVMF/OVMF_VARS_4M.fd"))
 UEFI = (

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from types import TracebackType
 
+from . import plain
+
 REDRAW_S = 1.0
 REPEAT_S = 15.0
 # Before that, or before this part of all, the rate says little about the rest.
@@ -16,7 +18,7 @@ MOST_SECONDS = 120
 
 def say(line: str) -> None:
     """One line for the user; standard output belongs to the guest's command."""
-    print(f"keel: {line}", file=sys.stderr, flush=True)
+    print(f"keel: {plain.lines(line)}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

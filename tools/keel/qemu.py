@@ -94,8 +94,9 @@ class Guest:
     # The same of a port of virtio's, if there is one.
     port: str | None = None
     disks: tuple[Disk, ...] = ()
-    # A network card of machine.CARDS on a network of the emulator's own.
+    # A network card of machine.CARDS on a network of the emulator's own, which may lead nowhere.
     card: str | None = None
+    is_restricted: bool = False
     forwards: tuple[Forward, ...] = ()
     random_numbers: bool = False
     shares: tuple[Share, ...] = ()
@@ -192,7 +193,8 @@ def _devices(guest: Guest) -> list[str]:
         argv += ["-drive", f"file={quoted(disk.path)},{options},snapshot={'off' if disk.keep else 'on'}"]
         argv += ["-device", machine.BUSES[disk.bus].format(number)]
     if guest.card:
-        network = ",".join(["user,id=net", *(forward.option() for forward in guest.forwards)])
+        user = f"user,id=net{machine.RESTRICTED if guest.is_restricted else ''}"
+        network = ",".join([user, *(forward.option() for forward in guest.forwards)])
         argv += ["-netdev", network, "-device", machine.CARDS[guest.card]]
     if guest.random_numbers:
         argv += ["-device", machine.RANDOM_NUMBERS]

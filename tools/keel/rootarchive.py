@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from . import cpio, layerarchive, packages, process
+from . import attributes, cpio, layerarchive, packages, process
 from .config import Settings
 from .errors import KeelError, system_error
 from .lock import locked
@@ -128,8 +128,8 @@ def _walk(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def pack_directory(directory: Path, archive: Path) -> None:
-    """Write a directory as an archive, owners, modes, links and devices as they are."""
-    writer = cpio.Writer()
+    """Write a directory as an archive, owners, modes, attributes, links and devices as they are."""
+    writer = attributes.Writer()
     inodes: dict[tuple[int, int], int] = {}
     with archive.open("wb") as out:
         for path, info in _walk(directory):
@@ -141,7 +141,7 @@ def pack_directory(directory: Path, archive: Path) -> None:
 
 def _pack_file(
     out: BinaryIO,
-    writer: cpio.Writer,
+    writer: attributes.Writer,
     inodes: dict[tuple[int, int], int],
     name: str,
     path: Path,
@@ -180,6 +180,8 @@ def _pack_file(
     else:
         out.write(data)
     out.write(cpio.padding(size))
+    if stat.S_ISDIR(info.st_mode) or (stat.S_ISREG(info.st_mode) and first):
+        out.write(writer.notes(name, attributes.of_file(path)))
 
 
 def _copy(path: Path, out: BinaryIO) -> int:

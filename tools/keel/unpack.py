@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Unpacks a newc archive with its owners and modes: `python -m keel.unpack ARCHIVE DIRECTORY`.
+"""Unpacks a newc archive with its owners, modes and attributes: `python -m keel.unpack ARCHIVE DIRECTORY`.
 
 A separate program, so that it can run under fakeroot. It omits device nodes: a guest's kernel makes them.
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from . import cpio
+from . import attributes, cpio
 
 ROOT_MODE = 0o755
 # The last line of the program.
@@ -26,11 +26,12 @@ class _Unpacking:
         self.first: dict[int, Path] = {}
         self.folders: list[cpio.Entry] = []
         self.target = cpio.Kept()
+        self.attributes: list[tuple[str, str, bytes]] = []
         self.newest = 0
 
     def output_for(self, entry: cpio.Entry) -> BinaryIO | None:
         """Where the data of an entry go."""
-        if stat.S_ISLNK(entry.mode):
+        if stat.S_ISLNK(entry.mode) or attributes.is_ours(entry.name):
             self.target = cpio.Kept()
             return self.target
         if stat.S_ISREG(entry.mode) and not self.is_link(entry):
@@ -44,6 +45,10 @@ class _Unpacking:
     def finish(self, entry: cpio.Entry) -> None:
         """What an entry needs when its data are there."""
         path, mode = self.directory / entry.name, stat.S_IMODE(entry.mode)
+        if attributes.is_ours(entry.name):
+            if found := attributes.noted(entry.name):
+                self.attributes.append((*found, self.target.value))
+            return
         if stat.S_ISLNK(entry.mode):
             path.symlink_to(os.fsdecode(self.target.value))
         elif stat.S_ISDIR(entry.mode):
@@ -78,6 +83,8 @@ def unpack(archive: Path, directory: Path) -> int:
             if (now := 100 * file.tell() // size) > percent:
                 percent = now
                 print(f"unpacked {percent} %", flush=True)
+    for name, attribute, value in work.attributes:
+        os.setxattr(directory / name, attribute, value, follow_symlinks=False)
     for folder in reversed(work.folders):
         path = directory / folder.name
         path.chmod(stat.S_IMODE(folder.mode))

@@ -6,12 +6,13 @@ import fcntl
 import os
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from keel import config, cpio, disks, image, layers, overlay, unpack
+from keel import attributes, config, cpio, disks, image, layers, overlay, packages, unpack
 from keel.commands import root
 from keel.commands.clean import clean
 from keel.config import Settings
@@ -358,6 +359,29 @@ def test_on_a_networks_file_system_the_emulators_locks_count(
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             else:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("owners", [[], ["fakeroot"]])
+def test_an_image_has_the_capabilities_of_an_archive(owners: list[str], tmp_path: Path) -> None:
+    """A user's, too, who cannot give files capabilities."""
+    if not owners and os.geteuid() != 0:
+        pytest.skip("only root gives files capabilities")
+    writer, archive, tree = attributes.Writer(), tmp_path / "x.cpio", tmp_path / "x"
+    value = bytes.fromhex("01000002ffffffff00000000ff01000000000000")
+    entries = [cpio.Entry("bin", cpio.DIRECTORY | 0o755), cpio.Entry("bin/a ő", cpio.REGULAR | 0o4755, b"12345")]
+    archive.write_bytes(
+        b"".join([*map(writer.entry, entries), writer.notes("bin/a ő", {attributes.CAPABILITY: value}), writer.end()])
+    )
+    tree.mkdir()
+    script = f"{sys.executable} -m keel.unpack $0 $1 && mke2fs -q -F -t ext4 -d $1 $2 16M"
+    names = [str(archive), str(tree), str(tmp_path / "ext4")]
+    tools = {"PYTHONPATH": str(Path(unpack.__file__).parents[1]), "PATH": packages.roots_path()}
+    subprocess.run([*owners, "sh", "-c", script, *names], check=True, env=tools)
+    assert not (tree / attributes.FOLDER).exists()
+    found = tmp_path / "value"
+    request = f'ea_get -f {found} "/bin/a ő" {attributes.CAPABILITY}'
+    subprocess.run([packages.program("debugfs"), "-R", request, names[2]], check=True, capture_output=True)
+    assert found.read_bytes() == value
 
 
 def test_an_archive_is_unpacked_as_it_is(tmp_path: Path) -> None:

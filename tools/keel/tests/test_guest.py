@@ -2,6 +2,7 @@
 """A run with a stand-in for the emulator, which plays the guest's part on the serial lines."""
 
 import os
+import re
 import sys
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import attached, bochs, boot, guest, loader, machine, qemu, slot
+from keel import attached, bochs, boot, boundedlog, guest, loader, machine, qemu, slot
 from keel.channel import CREDIT, HEADER, PORT, SERIAL, STATUS_WHOLE, WINDOW, Kind, encode
 from keel.commands import run as run_command
 from keel.commands.run import conclude
@@ -106,6 +107,69 @@ def test_the_command_goes_where_an_init_speaks(chosen: str, run: Run) -> None:
     script += f"lines[{other!r}].settimeout(0.3)\ntry: lines[{other!r}].recv(9); sys.exit(8)\nexcept TimeoutError: pass\n"
     script += f"sys.exit(7 if heard.startswith({frames!r}) else 9)"
     assert run(script, port=qemu.NOWHERE).emulator_status == 7
+
+
+FORGED = encode(Kind.READY, b"") + encode(Kind.STDOUT, b"forged") + encode(Kind.STATUS, bytes([9, STATUS_WHOLE]))
+
+
+@pytest.mark.parametrize("forged", [FORGED, encode(Kind.LISTENS, b""), b"no frame at all"], ids=["frames", "listens", "junk"])
+def test_what_is_written_to_the_other_line_is_dropped(forged: bytes, run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    """Programs of the guest may write to the serial line when its init speaks on the port."""
+    script = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); heard = lines['port'].recv(99)\n"
+    script += f"lines['exec'].sendall({forged!r}); time.sleep(0.3)\n"
+    script += f"lines['port'].sendall({encode(Kind.STDOUT, b'own') + encode(Kind.STATUS, bytes([3, STATUS_WHOLE]))!r})\n"
+    ended = run(script + f"sys.exit({machine.emulator_status(machine.EXIT_POWER_OFF)})", port=qemu.NOWHERE)
+    assert (conclude(EXEC, ended), ended.restarted, capfd.readouterr().out) == (3, False, "own")
+
+
+def test_a_status_that_comes_before_an_init_is_none(run: Run) -> None:
+    script = STATUS_0 + f"time.sleep(0.3)\nsys.exit({machine.emulator_status(machine.EXIT_POWER_OFF)})"
+    assert conclude(EXEC, run(script)) == Status.POWERED_OFF
+
+
+def test_the_port_is_believed_before_the_serial_line(run: Run) -> None:
+    """Where somebody was faster than the init, the run ends: the command has gone to them."""
+    script = f"lines['exec'].sendall({encode(Kind.READY, b'')!r}); time.sleep(0.3)\n"
+    script += f"lines['port'].sendall({encode(Kind.READY, b'')!r}); time.sleep(600)"
+    assert run(script, port=qemu.NOWHERE, timeout_s=60.0).restarted
+
+
+def test_after_a_restart_of_linux_its_init_may_speak_on_the_other_line(run: Run) -> None:
+    """One that finds no port there says so on the serial line: the command has not ended."""
+    script = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); lines['port'].recv(99)\n" + AGAIN
+    script += f"lines['exec'].sendall({encode(Kind.READY, b'')!r}); time.sleep(600)"
+    assert run(script, port=qemu.NOWHERE, timeout_s=60.0).restarted
+
+
+WRITES = "for _ in range(5 << 4):\n    lines[{0!r}].sendall((b'x' * 1023 + b'\\n') * 64)\nlines[{0!r}].sendall(b'the end')\n"
+
+
+@pytest.mark.parametrize("line", ["console", "log"])
+def test_the_middle_of_a_long_log_is_left_out(line: str, run: Run) -> None:
+    begin = f"lines[{line!r}].sendall(b'the beginning')\n"
+    ended = run(begin + WRITES.format(line) + READY + STATUS_0 + "time.sleep(0.3)\nsys.exit(7)")
+    kept = (ended.console_log if line == "console" else ended.kernel_log).read_bytes()
+    assert kept.startswith(b"the beginning") and kept.endswith(b"the end") and len(kept) < boundedlog.MOST
+    left_out = sum(int(count) for count in re.findall(rb"\n\[(\d+) bytes are left out here\]\n", kept))
+    note = len(f"\n[{left_out} bytes are left out here]\n")
+    assert left_out > 0 and left_out + len(kept) - note == len(b"the beginning" + b"the end") + (5 << 20)
+
+
+def test_what_a_guest_says_gives_the_users_terminal_no_order(
+    settings: Settings, emulator: Emulator, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its console is shown as text, and so is the last line of a log in our own; the log has it as it was."""
+    said = "\x1b]0;title\x07 ä \x9b31m\x7f\r\n".encode() + b"\xff"
+    emulator(f"lines['console'].sendall({said!r}); lines['log'].sendall({said!r} + b'end')\ntime.sleep(0.3)\nsys.exit(3)")
+    with slot.taken(settings, "keel") as mine:
+        ended = guest.run(replace(settings, verbose=True), qemu.Guest(kernel=Path("k")), Plan(mine, b"true"))
+    shown = capfd.readouterr().err
+    assert shown.count("^[]0;title^G ä \\x9b31m^?\r\n\\xff") == 2 and "\x1b" not in shown and "\x07" not in shown
+    assert ended.console_log.read_bytes() == said
+    configuration = replace(ended, emulator_status=machine.emulator_status(machine.EXIT_BOOT_CONFIGURATION))
+    ended.kernel_log.write_bytes(said[:-1] + b"at: \x1b[2Jlast")
+    conclude(EXEC, configuration)
+    assert "error: at: ^[[2Jlast\n" in capfd.readouterr().err
 
 
 def test_a_port_takes_larger_frames_than_a_serial_line(run: Run, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,14 +4,15 @@
 import io
 import subprocess
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from keel import cpio, image, layerarchive, packages, tararchive
+from keel import attributes, cpio, image, layerarchive, packages, tararchive
 from keel.config import Settings
 from keel.debian import DEFAULT_MIRROR, Mirror
+from keel.errors import KeelError
 
 MIRROR = Mirror("http://m/debian", "http://m/security")
 
@@ -193,6 +194,54 @@ def test_a_tar_file_becomes_an_archive(tmp_path: Path) -> None:
     assert inode(archive, "a") == inode(archive, "b") != inode(archive, "c")
 
 
+# cap_net_raw+ep as Linux has it in an attribute, another with a byte that is no UTF-8, and an access list.
+NET_RAW = {attributes.CAPABILITY: bytes.fromhex("0100000200200000000000000000000000000000")}
+ALL = {attributes.CAPABILITY: bytes.fromhex("01000002ffffffff00000000ff01000000000000")}
+ACCESS = {"system.posix_acl_default": bytes.fromhex("0200000001000700ffffffff04000500ffffffff20000500ffffffff")}
+
+
+def test_attributes_of_files_are_kept(tmp_path: Path) -> None:
+    """In the archive and back; those of a file with several names come once."""
+    tar, archive, again = tmp_path / "root.tar", tmp_path / "root.cpio", tmp_path / "again.cpio"
+    with tarfile.open(tar, "w", format=tarfile.PAX_FORMAT) as out:
+        add(out, "./bin", tarfile.DIRTYPE, attributes=ACCESS)
+        add(out, "./bin/ping", tarfile.REGTYPE, data=b"ping", attributes=NET_RAW)
+        add(out, "./bin/ping4", tarfile.LNKTYPE, link="./bin/ping", attributes=NET_RAW)
+        add(out, "./bin/all ő", tarfile.REGTYPE, attributes=ALL | ACCESS)
+    tararchive.to_cpio(tar, archive, within=(tar, "i386"))
+    own = {"bin": ACCESS, "bin/ping": NET_RAW, "bin/all ő": ALL | ACCESS}
+    noted = own | {f"i386/{name}": values for name, values in own.items()}
+    assert attributes_in(archive) == noted
+    tararchive.from_cpio(archive, tar, lambda name: True)
+    with tarfile.open(tar) as found:
+        assert not [name for name in found.getnames() if attributes.is_ours(name)]
+    tararchive.to_cpio(tar, again)
+    assert attributes_in(again) == noted
+    listed = subprocess.run(
+        ["tar", "--xattrs", "--xattrs-include=*", "-tvvf", str(tar)], capture_output=True, text=True, check=True
+    )
+    assert listed.stdout.count(attributes.CAPABILITY) == 4
+
+
+def attributes_in(archive: Path) -> dict[str, dict[str, bytes]]:
+    """Those that an archive has, by the files that they are for."""
+    values: dict[str, dict[str, bytes]] = {}
+    with archive.open("rb") as file:
+        for entry in cpio.chosen(file, lambda name: name):
+            if found := attributes.noted(entry.name):
+                values.setdefault(found[0], {})[found[1]] = entry.data
+    return values
+
+
+@pytest.mark.parametrize("header", ["SCHILY.xattr.user.mime_type", "SCHILY.xattr.trusted.overlay.opaque", "SCHILY.acl.access"])
+def test_another_attribute_is_refused(header: str, tmp_path: Path) -> None:
+    tar = tmp_path / "root.tar"
+    with tarfile.open(tar, "w", format=tarfile.PAX_FORMAT) as out:
+        add(out, "./etc/file", tarfile.REGTYPE, headers={header: "x", "SCHILY.xattr.security.selinux": "of the host"})
+    with pytest.raises(KeelError, match=f"^/etc/file has an attribute that a root cannot keep: {header}"):
+        tararchive.to_cpio(tar, tmp_path / "root.cpio")
+
+
 def add(
     out: tarfile.TarFile,
     name: str,
@@ -201,8 +250,12 @@ def add(
     link: str = "",
     uid: int = 0,
     mode: int = 0o755,
+    attributes: Mapping[str, bytes] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> None:
     info = tarfile.TarInfo(name)
+    held = {f"SCHILY.xattr.{key}": value.decode("utf-8", "surrogateescape") for key, value in (attributes or {}).items()}
+    info.pax_headers = {**held, **(headers or {})}
     info.type, info.linkname, info.uid, info.mode, info.size = kind, link, uid, mode, len(data)
     out.addfile(info, io.BytesIO(data))
 

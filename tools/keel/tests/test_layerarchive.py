@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, layerarchive, rootarchive
+from keel import attributes, cpio, layerarchive, rootarchive
 from keel.config import Settings
 
 FOLDER, FILE, LINK = cpio.DIRECTORY | 0o755, cpio.REGULAR | 0o644, cpio.SYMLINK | 0o777
@@ -58,7 +58,7 @@ def read(file: io.BytesIO) -> dict[str, tuple[int, int, int, bytes]]:
         for entry in cpio.read_headers(file, output_for):
             folder = entry.name.rpartition("/")[0]
             assert folder in found or not folder, f"{entry.name} is before its folder"
-            assert entry.name not in found or entry.mode == FOLDER
+            assert entry.name not in found or entry.mode & 0o170000 == cpio.DIRECTORY
             found[entry.name] = entry.mode, entry.uid, entry.mtime, data.value
         file.seek(len(cpio.padding(file.tell())), io.SEEK_CUR)
     return found
@@ -99,6 +99,36 @@ def test_a_root_in_memory_has_its_layer(layer: Path, tmp_path: Path, settings: S
     assert rootarchive.boot_archive(settings, base, init).read_bytes() != with_layer
     found = read(io.BytesIO(with_layer))
     assert found["init"][3] == b"init" and found["etc/changed"][3] == b"new" and "etc/gone" not in found
+
+
+@pytest.mark.parametrize("of", ["bin/a", "bin"])
+@pytest.mark.parametrize(
+    ("old", "new", "is_changed"),
+    [({}, {"x": b"1"}, True), ({"x": b"1"}, {}, True), ({"x": b"1"}, {"x": b"2"}, True), ({"x": b"1"}, {"x": b"1"}, False)],
+)
+def test_a_change_of_nothing_but_an_attribute_counts(
+    old: dict[str, bytes], new: dict[str, bytes], is_changed: bool, of: str, tmp_path: Path
+) -> None:
+    """All names of the file come again, and its attributes with them; a folder for notes is no change of the file's."""
+    for archive, values in (("base", old), ("whole", new)):
+        writer = attributes.Writer()
+        parts = [
+            writer.entry(cpio.Entry("bin", FOLDER)),
+            writer.notes("bin", values if of == "bin" else {}),
+            writer.entry(cpio.Entry("bin/a", FILE, b"a", links=2, inode=900)),
+            writer.notes("bin/a", values if of == "bin/a" else {}),
+            writer.entry(cpio.Entry("bin/b", FILE, links=2, inode=900)),
+        ]
+        (tmp_path / archive).write_bytes(b"".join([*parts, writer.end()]))
+    layerarchive.difference(tmp_path / "base", tmp_path / "whole", tmp_path / "layer")
+    made = [entry.name for entry in layerarchive.entries(tmp_path / "layer") if not layerarchive.is_whiteout(entry)]
+    changed = {"bin": ["bin"], "bin/a": ["bin/a", "bin/b"]}[of] if is_changed else []
+    assert [name for name in made if not attributes.is_ours(name)] == changed
+    assert [found for name in made if (found := attributes.noted(name))] == ([(of, "x")] if is_changed and new else [])
+    merged = io.BytesIO()
+    layerarchive.merge(tmp_path / "base", tmp_path / "layer", merged)
+    merged.seek(0)
+    assert read(merged) == read(io.BytesIO((tmp_path / "whole").read_bytes()))
 
 
 @pytest.mark.parametrize("links", [1, 2])

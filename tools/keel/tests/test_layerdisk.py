@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, layerarchive, layerdisk, packages
+from keel import attributes, cpio, layerarchive, layerdisk, packages
 from keel.config import Settings
 from keel.errors import KeelError
 
@@ -74,6 +74,38 @@ def test_the_disk_has_the_files_of_the_layer(base: Path, settings: Settings, tmp
     assert 'link dest: "../etc/same"' in debugfs(raw, "stat /link")
     assert f"mtime: {1_700_000_000:#x}" in debugfs(raw, 'stat "a ""b"" (c) ő"')
     assert not list(tmp_path.glob("layer.[fn]*"))
+
+
+def test_attributes_are_on_the_disk(base: Path, settings: Settings, tmp_path: Path) -> None:
+    """Those of a file that is changed, and of one that was not there; a folder that stays gets and loses them."""
+    value, raw = bytes.fromhex("01000002ffffffff00000000ff01000000000000"), tmp_path / "raw"
+    access = bytes.fromhex("0200000001000700ffffffff04000500ffffffff20000500ffffffff")
+    new = cpio.Entry("a (b) ő", FILE, b"new")
+    kept = {"etc/changed": {attributes.CAPABILITY: value}, "etc": {"system.posix_acl_default": access}}
+    whole = {**kept, "a (b) ő": {attributes.CAPABILITY: value}, "etc": {"system.posix_acl_access": access}}
+    packed(tmp_path / "with.cpio", BASE, kept)
+    packed(tmp_path / "without.cpio", [*BASE, new], whole)
+    for archive in ("with", "without"):
+        layer = tmp_path / "layer.cpio"
+        layerarchive.difference(base.with_suffix(".cpio"), tmp_path / f"{archive}.cpio", layer)
+        disk = make(settings, base, layer)
+        (tmp_path / f"{archive}.cpio").replace(base.with_suffix(".cpio"))
+        subprocess.run(["qemu-img", "convert", "-O", "raw", str(disk), str(raw)], check=True)
+        raw.replace(base)
+    subprocess.run([packages.program("e2fsck"), "-f", "-n", str(base)], check=True)
+    for name in ("etc/changed", "a (b) ő"):
+        out = tmp_path / "value"
+        debugfs(base, f'ea_get -f {out} "/{name}" {attributes.CAPABILITY}')
+        assert out.read_bytes() == value
+    assert "posix_acl_access" in debugfs(base, "ea_list /etc") and "posix_acl_default" not in debugfs(base, "ea_list /etc")
+    assert attributes.CAPABILITY not in debugfs(base, "ea_list /etc/same") and attributes.FOLDER not in debugfs(base, "ls -p /")
+
+
+def packed(path: Path, entries: list[cpio.Entry], values: dict[str, dict[str, bytes]]) -> None:
+    """Write an archive of files with attributes."""
+    writer = attributes.Writer()
+    parts = [writer.entry(entry) + writer.notes(entry.name, values.get(entry.name, {})) for entry in entries]
+    path.write_bytes(b"".join([*parts, writer.end()]))
 
 
 def test_what_a_killed_command_has_left_does_not_matter(base: Path, settings: Settings, tmp_path: Path) -> None:

@@ -155,4 +155,6 @@ def test_a_card_has_a_network(card: str) -> None:
     argv = qemu.arguments(replace(NATIVE, card=card))
     assert after(argv, "-netdev") == ["user,id=net"]
     assert machine.CARDS[card] in after(argv, "-device")
+    restricted = qemu.arguments(replace(NATIVE, card=card, is_restricted=True))
+    assert after(restricted, "-netdev") == ["user,id=net,restrict=on"] and after(restricted, "-device") == after(argv, "-device")
     assert "-netdev" not in qemu.arguments(NATIVE)

@@ -3,6 +3,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import cpio, rootarchive
+from keel import attributes, cpio, rootarchive
 from keel.config import Settings
 from keel.errors import KeelError
 
@@ -41,6 +42,16 @@ def test_a_directory_is_packed_as_it_is(tree: Path, tmp_path: Path) -> None:
     assert sorted(entries[name].size or 0 for name in ("bin/sh", "bin/bash")) == [0, 7000]
     assert entries["bin/link"].mode & 0o170000 == cpio.SYMLINK
     assert entries["pipe"].mode & 0o170000 == cpio.FIFO
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files capabilities")
+def test_a_directory_is_packed_with_capabilities(tree: Path, tmp_path: Path) -> None:
+    """Once for a file with several names."""
+    value = bytes.fromhex("0100000200200000000000000000000000000000")
+    os.setxattr(tree / "bin" / "bash", attributes.CAPABILITY, value)
+    notes = cpio.chosen(io.BytesIO(packed(tree, tmp_path)), lambda name: name)
+    made = [(*found, entry.data) for entry in notes if (found := attributes.noted(entry.name))]
+    assert made == [("bin/bash", attributes.CAPABILITY, value)]
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress, bz2.compress])

@@ -184,6 +184,15 @@ def test_the_deterministic_clock_meets_nothing_that_answers_in_the_hosts_time() 
     assert boot.Choices(icount=True, card="e1000").network_card == "e1000"
 
 
+def test_a_network_may_lead_nowhere() -> None:
+    choices = {name: boot.Choices(card=name) for name in machine.NETWORKS}
+    assert {name for name, choice in choices.items() if choice.is_restricted} == {"virtio,restrict=on", "e1000,restrict=on"}
+    assert [choice.network_card for choice in choices.values()] == [*machine.CARDS, *machine.CARDS, None]
+    assert not boot.Choices().is_restricted and machine.NETWORK_PARAMETERS[0] in boot.linux_parameters(
+        choices["e1000,restrict=on"], ""
+    )
+
+
 @pytest.mark.parametrize(
     ("choices", "has_port"),
     [

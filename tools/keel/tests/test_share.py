@@ -4,6 +4,7 @@
 import os
 import subprocess
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,12 @@ ATTEMPTS = {
     "import os; os.chown('f', os.getuid(), os.getgid() + 1)": False,
     "import os; os.lchown('f', os.getuid() + 1, os.getgid())": False,
     "import os; os.fchown(os.open('f', os.O_RDONLY), 12, 34)": False,
+    "import os; os.chown('f', -1, -1)": True,
+    "import os; os.chown('f', os.getuid(), -1); os.lchown('f', -1, os.getgid()); os.fchown(os.open('f', 0), -1, -1)": True,
+    "import os; os.chown('f', -1, os.getgid(), dir_fd=os.open('.', os.O_RDONLY))": True,
+    "import os; os.chown('f', -1, os.getgid() ^ 1 << 31)": False,
+    "import os; os.fchown(os.open('f', os.O_RDONLY), os.getuid() ^ 1 << 31, -1)": False,
+    "import os; os.chown('f', 0xFFFFFFFE, -1, dir_fd=os.open('.', os.O_RDONLY))": False,
     "import ctypes; libc = ctypes.CDLL(None, use_errno=True); assert not libc.syscall(452, -100, b'f', 0o4755, 0)": False,
     "import ctypes; libc = ctypes.CDLL(None, use_errno=True); assert libc.syscall(437, -100, b'f', 0, 0) >= 0": False,
 }
@@ -184,6 +191,18 @@ def test_what_would_give_the_guest_a_power_on_the_host_is_refused(attempt: str, 
     assert (done.returncode == 0) == ATTEMPTS[attempt], done.stderr.decode()
     bits = [path.stat().st_mode & 0o6000 for path in tmp_path.iterdir()]
     assert not any(bits)
+
+
+@pytest.mark.parametrize("own", [0, 1000, 65534, 0x7FFFFFFF, 0xAAAAAAAA, 0xFFFFFFFE])
+def test_every_other_owner_is_refused(own: int) -> None:
+    """All numbers but one's own and -1, which changes nothing: those that differ in two bits, and some more."""
+    if packages.missing(packages.CONFINEMENT):
+        pytest.skip("python3-seccomp is not installed")
+    rules = list(import_module("keel.confined").others(own))
+    unchanged, bits = {own, 0xFFFFFFFF}, [1 << bit for bit in range(32)]
+    numbers = {base ^ (one | other) for base in (*unchanged, 0) for one in bits for other in bits} | unchanged | set(range(4096))
+    for number in numbers:
+        assert any(number & mask == value for mask, value in rules) == (number not in unchanged), hex(number)
 
 
 def test_a_setuid_file_that_is_written_to_loses_the_bit(tmp_path: Path) -> None:
