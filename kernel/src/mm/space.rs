@@ -43,9 +43,10 @@ impl From<Error> for Stop {
 
 /// What a page takes at most, in tens of instructions.
 pub const PAGE_COST: u32 = 40;
-/// What a step in a tree of mappings takes, and a look at a mapping.
+/// What a step in a tree of mappings takes, a look at a mapping, and to hang it under another one.
 const LEVEL_COST: u32 = 3;
 const LOOK_COST: u32 = 6;
+const HOIST_COST: u32 = 5;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
 const PREEMPTION_POINT_COST: u32 = 6 * PAGE_COST;
 /// Mappings that are hung under another one in one piece.
@@ -448,7 +449,7 @@ fn revoke(node: NodeIndex, itself: bool, work: &mut Work) -> Done {
             above = at;
             work.climb_step();
         } else {
-            Nodes.hoist(at, || work.climb_step());
+            Nodes.hoist(at, || work.charge_budget(HOIST_COST));
             work.found(remove(Leaf::of(at)));
             work.step(PAGE_COST)?;
         }
@@ -477,12 +478,13 @@ fn mapped(entry: u64, (left, added): (u64, u64), bits: u64) -> u64 {
 }
 
 /// Small pages that are mapped, taken away or reduced in one step; what it takes beyond a step to
-/// take them away; beyond that where those that go lie in another group than the one before, and
-/// where the task has a window.
+/// take them away, and to reduce them; beyond that where those that go lie in another group than
+/// the one before, and where the task has a window.
 const ROW: usize = 1 << (ROW_LOG2 - PAGE_SHIFT as u8);
 /// Log2 of their size.
 pub const ROW_LOG2: u8 = 16;
 const ROW_COST: u32 = 2 * PAGE_COST;
+const REDUCE_COST: u32 = PAGE_COST;
 const GROUP_COST: u32 = 12;
 const WINDOW_COST: u32 = 16;
 
@@ -507,6 +509,7 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
         }
         at = at + PAGE_SIZE;
     }
+    work.charge_budget(REDUCE_COST);
     drop_if_windowed(root, work);
     VirtAddr::new(number(at.raw()))
 }
