@@ -47,6 +47,8 @@ pub const PAGE_COST: u32 = 40;
 const LEVEL_COST: u32 = 3;
 const LOOK_COST: u32 = 6;
 const HOIST_COST: u32 = 5;
+/// What a range takes in which nothing is.
+const RANGE_COST: u32 = 10;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
 const PREEMPTION_POINT_COST: u32 = 6 * PAGE_COST;
 /// Mappings that are hung under another one in one piece.
@@ -483,7 +485,7 @@ fn mapped(entry: u64, (left, added): (u64, u64), bits: u64) -> u64 {
 const ROW: usize = 1 << (ROW_LOG2 - PAGE_SHIFT as u8);
 /// Log2 of their size.
 pub const ROW_LOG2: u8 = 16;
-const ROW_COST: u32 = 2 * PAGE_COST;
+const ROW_COST: u32 = 4 * PAGE_COST;
 const REDUCE_COST: u32 = PAGE_COST;
 const GROUP_COST: u32 = 12;
 const WINDOW_COST: u32 = 16;
@@ -687,6 +689,11 @@ impl Work {
     pub fn state(&self) -> u64 {
         let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
         told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
+    }
+
+    /// Begins with the next range; now and then lets interrupts in.
+    pub(crate) fn begin_range(&mut self) {
+        self.charge_budget(RANGE_COST);
     }
 
     /// Goes to the next place; now and then lets interrupts in.
