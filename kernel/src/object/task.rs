@@ -328,7 +328,7 @@ pub(crate) fn entry(number: TaskNumber) -> Option<&'static Entry> {
 }
 
 /// Numbers between two looks for interrupts in a walk over many.
-const POLL_INTERVAL: u32 = 64;
+const POLL_INTERVAL: u32 = 32;
 
 /// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are
 /// let in on the way.
