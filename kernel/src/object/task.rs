@@ -274,12 +274,13 @@ impl Ref<Task> {
         Some(self).filter(|task| task.is_shown()).or(half_for(self.chief, self.resident))
     }
 
-    /// What `paging::switch` has to know of its upper half. Where no task can run in supervisor
-    /// mode that is nothing.
+    /// Says what `paging::switch` has to know of its upper half: nothing where no task can run in
+    /// supervisor mode. A kernel area can be there although no other memory can.
     pub fn half(self) -> PhysAddr {
+        let uses = self.upper || self.area.raw() >= number(UPPER_START);
         match self.shown_half() {
             Some(task) => POOL.physical(task.root_table),
-            None if self.upper && facts::has_word(facts::Word::Supervisor) => OWN_HALF,
+            None if uses && facts::has_word(facts::Word::Supervisor) => OWN_HALF,
             None => PhysAddr::NONE,
         }
     }
