@@ -4,10 +4,13 @@
 
 use super::*;
 use crate::arch::Machine;
+use crate::base::facts::{Word, WORDS_GIVEN};
 use crate::random::{seed, Random};
 use crate::sys::{lthreads, tasks::*};
 use keel_abi::call::TASK_SHARED_QUOTA;
-use keel_abi::memory::AREA_DEFAULT;
+use keel_abi::fpage::{PAGE_SIZE, UPPER_END, UPPER_START, USER_END};
+use keel_abi::memory::{AREA_DEFAULT, AREA_SIZE, AREA_SMALL_SIZE};
+use keel_abi::programs::AREA_UPPER;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: u64 = 150_000;
@@ -137,6 +140,30 @@ fn task_at(number: u32) -> Ref<Task> {
         resident: false,
     })
     .expect("there is memory")
+}
+
+#[test]
+fn a_kernel_area_in_the_upper_half_is_memory_of_its_own_there() {
+    let _machine = Machine::take();
+    let words = WORDS_GIVEN.get();
+    let (upper_last, lower_last) = (UPPER_END - AREA_SIZE, USER_END + PAGE_SIZE - AREA_SIZE);
+    for supervisors in [false, true] {
+        WORDS_GIVEN.set(words & !(1 << Word::Supervisor as u32) | (supervisors as u32) << Word::Supervisor as u32);
+        for (area, upper) in
+            [(0, true), (0, false), (AREA_DEFAULT, false), (AREA_SMALL_SIZE, false), (lower_last, false)]
+                .into_iter()
+                .chain([(UPPER_START, false), (AREA_UPPER, false), (AREA_UPPER, true), (upper_last, false)])
+        {
+            let (number, chief) = (TaskNumber::FIRST_FREE, at(TaskNumber::ROOT));
+            let (quota, supervisor) = (TASK_SHARED_QUOTA, false);
+            let plan = Plan { number, chief, mcp: 0, quota, area, upper, supervisor, resident: false };
+            let task = create(&plan).expect("there is memory");
+            let is_own = supervisors && (upper || area >= UPPER_START);
+            assert_eq!(task.half(), if is_own { OWN_HALF } else { PhysAddr::NONE }, "area {area:#x}, {upper}");
+            unsafe { delete(task) };
+        }
+    }
+    WORDS_GIVEN.set(words);
 }
 
 /// A new lthread with any number.

@@ -213,21 +213,40 @@ MACHINES = (
 # host, to find races: there the delay depends on the host's load. On one of them the kernel checks all of its
 # invariants, during the run and at its end.
 HOSTILE_MACHINES = (
-    TestMachine("hostile-1", Emulator.QEMU, icount=True, arguments="calls=800000 late-us=1000"),
-    TestMachine("hostile-2", Emulator.QEMU, processors=2, icount=True, arguments="calls=150000 late-us=2000000"),
+    TestMachine("hostile-1", Emulator.QEMU, kernel_line=UNSAFE, icount=True, arguments="calls=800000 late-us=1000"),
+    TestMachine(
+        "hostile-2", Emulator.QEMU, processors=2, kernel_line=UNSAFE, icount=True, arguments="calls=150000 late-us=2000000"
+    ),
     TestMachine(
         "hostile-checked",
         Emulator.QEMU,
         processors=2,
+        kernel_line=UNSAFE,
         icount=True,
         arguments="calls=100000 late-us=2000000 checks=1",
         checks=True,
     ),
-    TestMachine("hostile-4", Emulator.QEMU, processors=4, arguments="calls=50000 late-us=2000000"),
-    TestMachine("hostile-parallel", Emulator.QEMU, processors=4, arguments="calls=50000 late-us=2000000", qemu="10"),
+    TestMachine("hostile-4", Emulator.QEMU, processors=4, kernel_line=UNSAFE, arguments="calls=50000 late-us=2000000"),
+    TestMachine(
+        "hostile-parallel", Emulator.QEMU, processors=4, kernel_line=UNSAFE, arguments="calls=50000 late-us=2000000", qemu="10"
+    ),
+    # Only where segments have limits the random programs run in windows.
+    TestMachine(
+        "hostile-bochs",
+        Emulator.BOCHS,
+        processors=2,
+        processor=BOCHS_PROCESSOR,
+        arguments="calls=10000 late-us=2000000 limit-s=2000",
+        timeout_s=900.0,
+    ),
 )
 HOSTILE_LONG = TestMachine(
-    "hostile-long", Emulator.QEMU, icount=True, arguments="calls=10000000 late-us=1000 limit-s=1000", timeout_s=3600.0
+    "hostile-long",
+    Emulator.QEMU,
+    kernel_line=UNSAFE,
+    icount=True,
+    arguments="calls=10000000 late-us=1000 limit-s=1000",
+    timeout_s=3600.0,
 )
 # A server that fails again and again while it spins, and is restarted this often; and one that attacks with its own
 # threads until it fails or has been silent for a while. A deletion delays a heartbeat by as much as

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -179,14 +179,24 @@ def _kernel_parts(settings: Settings, names: Sequence[str], most: int) -> Count:
 
 
 def kernel_figures(settings: Settings) -> Count:
-    """Each figure of the µ-kernel against its ceiling, and the longest section with interrupts off against the limit."""
+    """Each figure of the µ-kernel against its ceiling."""
     packages.require_emulator(settings)
     rust.build_all(settings)
-    sections = latency.measure(settings, ["load"])
+    return _judged("figures", figures.judge(figures.measure(settings), _leeway(settings)))
+
+
+def kernel_latency(settings: Settings, loads: Mapping[str, latency.Load] = latency.LOADS) -> Count:
+    """The longest sections with interrupts off against the limit, one test for each load."""
+    packages.require_emulator(settings)
+    rust.build_all(settings)
+    return _judged("latency", latency.judge(settings, latency.measure(settings, loads), _leeway(settings)))
+
+
+def _leeway(settings: Settings) -> float:
     leeway = figures.leeway(rust.version(rust.find_toolchain(settings)))
     if leeway > 1:
-        print(f"figures: an older compiler, every ceiling times {leeway}")
-    return _judged("figures", [*figures.judge(figures.measure(settings), leeway), latency.judge(sections, leeway)])
+        print(f"an older compiler, every ceiling times {leeway}")
+    return leeway
 
 
 def kernel_examples(settings: Settings) -> Count:
@@ -506,6 +516,7 @@ KERNEL_PARTS: dict[str, Suite] = {
         for tested in machines
     },
     "kernel-figures": Suite(kernel_figures, "its figures under their ceilings", SHORT),
+    "kernel-latency": Suite(kernel_latency, "its longest sections with interrupts off", MINUTE),
     "kernel-examples": Suite(kernel_examples, "the native examples", SHORT),
     "kernel-debugger": Suite(kernel_debugger, "the debug build", SHORT),
     "kernel-firmware": Suite(kernel_firmware, "the state that firmware leaves, and missing clocks", SHORT),
@@ -539,6 +550,9 @@ REST: dict[str, Suite] = {
         f"kernel-{tested.name}": _kernel_part(tested, bootconf.HOSTILE_SERVER_TEMPLATE, "minutes")
         for tested in machine.SERVER_LONG
     },
+    "kernel-latency-long": Suite(
+        partial(kernel_latency, loads=latency.LONG_LOADS), "its longest sections with interrupts off, under more loads", "minutes"
+    ),
     f"kernel-{machine.SMALL_LONG.name}": _kernel_part(machine.SMALL_LONG, bootconf.SUITE_TEMPLATE, "minutes"),
     "machines": Suite(machines, "machines unlike the usual one, with all tests", "half an hour"),
     "linux-colocated": Suite(colocated, "Linux in supervisor mode, in the space of every process", "half an hour"),

@@ -46,9 +46,12 @@ impl From<Error> for Stop {
 
 /// What a page takes at most, in tens of instructions.
 pub const PAGE_COST: u32 = 40;
-/// What a step in a tree of mappings takes, and a look at a mapping.
+/// What a step in a tree of mappings takes, a look at a mapping, and to hang it under another one.
 const LEVEL_COST: u32 = 3;
 const LOOK_COST: u32 = 6;
+const HOIST_COST: u32 = 5;
+/// What a range takes in which nothing is.
+const RANGE_COST: u32 = 10;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
 const PREEMPTION_POINT_COST: u32 = 6 * PAGE_COST;
 /// Mappings that are hung under another one in one piece.
@@ -143,7 +146,7 @@ impl Leaf {
         let old = self.cell().get();
         self.cell().set(to(old));
         match held(root, self.level) {
-            Held::Nothing if root.raw() & WINDOWED != 0 => flush_windowed(root, self.level, self.address(), 1),
+            Held::Nothing if root.raw() & WINDOWED != 0 => flush_windowed(root, self.level, self.address()),
             held => held.flush(VirtAddr::new(canonical(self.address().raw()))),
         }
         old
@@ -356,7 +359,9 @@ pub fn access(task: Ref<Task>, address: VirtAddr, write: bool) -> Result<PhysAdd
     }
     let used = if write { ACCESSED | DIRTY } else { ACCESSED };
     if leaf.entry & used != used {
-        leaf.change(|entry| entry | used);
+        // Nothing of it need be dropped: a processor sets the bits again if it does not know them.
+        let leaf = leaf.settled();
+        leaf.cell().set(leaf.entry | used);
     }
     Ok(leaf.physical(address))
 }
@@ -449,7 +454,7 @@ fn revoke(node: NodeIndex, itself: bool, work: &mut Work) -> Done {
             above = at;
             work.climb_step();
         } else {
-            Nodes.hoist(at, || work.climb_step());
+            Nodes.hoist(at, || work.charge_budget(HOIST_COST));
             work.found(remove(Leaf::of(at)));
             work.step(PAGE_COST)?;
         }
@@ -477,13 +482,16 @@ fn mapped(entry: u64, (left, added): (u64, u64), bits: u64) -> u64 {
     entry & !(ACCESSED | DIRTY | LARGE | PAGE_KIND) & left | added | bits
 }
 
-/// Small pages that are mapped, taken away or reduced in one step; what that takes beyond a step,
-/// and beyond that where those that go lie in another group than the one before.
+/// Small pages that are mapped, taken away or reduced in one step; what it takes beyond a step to
+/// take them away, and to reduce them; beyond that where those that go lie in another group than
+/// the one before, and where the task has a window.
 const ROW: usize = 1 << (ROW_LOG2 - PAGE_SHIFT as u8);
 /// Log2 of their size.
 pub const ROW_LOG2: u8 = 16;
-const ROW_COST: u32 = 2 * PAGE_COST;
+const ROW_COST: u32 = 4 * PAGE_COST;
+const REDUCE_COST: u32 = PAGE_COST;
 const GROUP_COST: u32 = 12;
+const WINDOW_COST: u32 = 16;
 
 /// Reduces the rights of small pages that lie one after the other in a table, from `leaf` on, and
 /// that nobody got from there: where they end, at most a row further and not beyond `end`. Without
@@ -506,10 +514,18 @@ fn reduce_row(leaf: Leaf, end: VirtAddr, keep: u64, work: &mut Work) -> VirtAddr
         }
         at = at + PAGE_SIZE;
     }
-    if root.raw() & WINDOWED != 0 {
-        flush_windowed(root, 0, leaf.address(), cells.len());
-    }
+    work.charge_budget(REDUCE_COST);
+    drop_if_windowed(root, work);
     VirtAddr::new(number(at.raw()))
+}
+
+/// Drops all translations of a task with a window, after small pages of it have changed, for which
+/// `held_of_pages` says nothing.
+fn drop_if_windowed(root: PhysAddr, work: &mut Work) {
+    if root.raw() & WINDOWED != 0 {
+        drop_windowed(root);
+        work.charge_budget(WINDOW_COST);
+    }
 }
 
 /// Entries of small pages that lie one after the other in a table, from a slot on, at most so many,
@@ -564,10 +580,8 @@ impl Leaving {
 
     /// That is all: so many have gone.
     #[inline(never)]
-    fn end(&self, gone: i16) {
-        if self.root.raw() & WINDOWED != 0 {
-            flush_windowed(self.root, 0, self.base, GROUP);
-        }
+    fn end(&self, gone: i16, work: &mut Work) {
+        drop_if_windowed(self.root, work);
         POOL.page(self.table).count_mappings(-gone);
         drop_if_empty(self.table);
     }
@@ -592,7 +606,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
                 Some((place, leaving)) => (leaving, place),
                 None => {
                     if let Some(leaving) = &all {
-                        leaving.end(gone);
+                        leaving.end(gone, work);
                     }
                     gone = 0;
                     work.charge_budget(GROUP_COST + cpu::count());
@@ -609,7 +623,7 @@ fn take_row<const ITSELF: bool>(leaf: Leaf, end: VirtAddr, work: &mut Work) -> V
         pages += 1;
     }
     if let Some(leaving) = all {
-        leaving.end(gone);
+        leaving.end(gone, work);
         work.found(state & (ACCESSED | DIRTY));
         work.charge_budget(ROW_COST);
     }
@@ -680,6 +694,11 @@ impl Work {
     pub fn state(&self) -> u64 {
         let told = |bit, state| if self.state & bit != 0 { state } else { 0 };
         told(ACCESSED, UNMAP_REFERENCED) | told(DIRTY, UNMAP_DIRTY) | told(LARGE, UNMAP_WHOLE)
+    }
+
+    /// Begins with the next range; now and then lets interrupts in.
+    pub(crate) fn begin_range(&mut self) {
+        self.charge_budget(RANGE_COST);
     }
 
     /// Goes to the next place; now and then lets interrupts in.
@@ -927,9 +946,21 @@ fn pairs(items: &[Word]) -> impl Iterator<Item = (u64, Fpage)> + '_ {
 /// What a batch of pages may cost before the caller reaches a preemption point, in units of some 70
 /// instructions: a page is one, a source in another table than the last one `FIND_COST` more, and
 /// more rights for a page that is mapped more still: they keep the other processors out of the
-/// space, each of which takes a quarter of a page's instructions.
+/// space, each of which takes a quarter of a page's instructions. With a window there are two
+/// spaces.
 const BATCH_COST: usize = 24;
 const FIND_COST: usize = 2;
+
+/// Says what more rights for a page that is mapped cost beyond a new page.
+#[cold]
+fn raise_cost(to: Ref<Task>) -> usize {
+    let one_space = 1 + cpu::count() as usize / 4;
+    if to.window.get().is_some() {
+        3 * one_space
+    } else {
+        one_space
+    }
+}
 
 /// Maps small pages, by their targets and fpages, into the group of the first one: how many, from
 /// the first on. With `RAISES` one that is mapped there already gets more rights.
@@ -985,7 +1016,7 @@ pub fn map_small_pages<const RAISES: bool>(
             blocks |= 1 << (number / pool::BLOCK);
         } else if RAISES && raise(table, start + number, wanted(), parent) {
             old += 1;
-            cost += 1 + cpu::count() as usize / 4;
+            cost += raise_cost(to);
         } else {
             break;
         }

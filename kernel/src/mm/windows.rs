@@ -20,13 +20,13 @@ use crate::{arch::paging::*, base::abi::*, base::*, object::task::Window, object
 const LEVEL: u8 = 1;
 
 /// Gives a task a window in the tables of `host`, or sees that it has this one. Errors: Busy if it
-/// has another one, or others lie there; or no memory.
+/// has another one, or others lie there; or no memory. Interrupts are let in.
 pub fn open(task: Ref<Task>, host: Ref<Task>, reach: Reach) -> Result<(), Error> {
     if let Some(window) = task.window.get() {
         return Error::Busy.when(window.host != host || window.reach != reach);
     }
     let other = |member: Ref<Task>| member.window.get().is_some_and(|window| window.reach.overlaps(reach));
-    Error::Busy.when(host.members.iter().any(other))?;
+    Error::Busy.when(host.each_member().any(other))?;
     let base = VirtAddr::new(reach.base());
     let above = table_for(host, walk(host, base, LEVEL + 1), base, LEVEL + 1)?;
     let cell = POOL.word(above, slot(base, LEVEL + 1));
@@ -46,7 +46,8 @@ pub fn open(task: Ref<Task>, host: Ref<Task>, reach: Reach) -> Result<(), Error>
     Ok(())
 }
 
-/// Takes a task's window away, if it has one. None of its threads runs there.
+/// Takes a task's window away, if it has one. None of its threads runs there. Interrupts are let
+/// in.
 pub fn close(task: Ref<Task>) {
     let Some(window) = task.window.get() else { return };
     // The tables that are hidden still have pages: all translations go.

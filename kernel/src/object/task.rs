@@ -245,6 +245,15 @@ impl Ref<Task> {
         numbers.filter_map(move |number| self.lthread(number)).take(self.lthreads.get() as usize)
     }
 
+    /// Lists the tasks with windows in its tables. Interrupts are let in on the way; none of the
+    /// tasks goes, and none comes, meanwhile.
+    pub fn each_member(&self) -> impl Iterator<Item = Ref<Task>> + '_ {
+        self.members.iter().zip(0..).map(|(member, number)| {
+            pause(number);
+            member
+        })
+    }
+
     /// `task`, if it is this one or of its clan.
     pub fn controls(self, task: Ref<Task>) -> Result<Ref<Task>, Error> {
         Some(task).filter(|task| *task == self || self.is_chief_of(*task)).ok_or(Error::Denied)
@@ -265,12 +274,13 @@ impl Ref<Task> {
         Some(self).filter(|task| task.is_shown()).or(half_for(self.chief, self.resident))
     }
 
-    /// What `paging::switch` has to know of its upper half. Where no task can run in supervisor
-    /// mode that is nothing.
+    /// Says what `paging::switch` has to know of its upper half: nothing where no task can run in
+    /// supervisor mode. A kernel area can be there although no other memory can.
     pub fn half(self) -> PhysAddr {
+        let uses = self.upper || self.area.raw() >= number(UPPER_START);
         match self.shown_half() {
             Some(task) => POOL.physical(task.root_table),
-            None if self.upper && facts::has_word(facts::Word::Supervisor) => OWN_HALF,
+            None if uses && facts::has_word(facts::Word::Supervisor) => OWN_HALF,
             None => PhysAddr::NONE,
         }
     }
@@ -319,7 +329,7 @@ pub(crate) fn entry(number: TaskNumber) -> Option<&'static Entry> {
 }
 
 /// Numbers between two looks for interrupts in a walk over many.
-const POLL_INTERVAL: u32 = 64;
+const POLL_INTERVAL: u32 = 32;
 
 /// Whether `holds` for all of these numbers, up to the first for which it does not. Interrupts are
 /// let in on the way.

@@ -11,7 +11,7 @@ const _: () = assert!(AREA_UTCBS + AREA_MAX_UTCBS * PAGE_SIZE <= AREA_FRAMES);
 /// Creates a stopped thread.
 pub fn create(task: Ref<Task>, plan: &Plan) -> Result<Ref<Thread>, Error> {
     // A thread there would read the windows of others, except for their chief's.
-    Error::Denied.when(task.members.iter().any(|member| member.chief != Some(task)))?;
+    Error::Denied.when(task.each_member().any(|member| member.chief != Some(task)))?;
     let id = task.reserve_lthread(plan.lthread)?;
     let alien = plan.frame.is_some();
     Error::Invalid.when(!alien && utcb_offset(id) >= task.area_size.min(AREA_FRAMES))?;

@@ -6,7 +6,7 @@
 //! functions that entry/mod.rs calls.
 
 use crate::{arch::cpu, arch::fpu, arch::segments, arch::tables::USER_CS, ipc::fault, mm::windows};
-use crate::{base::abi::*, base::facts::Word, base::*, object::thread::Flags, object::*};
+use crate::{base::abi::*, base::facts::Word, base::*, object::thread::Flags, object::*, percpu::preempt};
 
 /// How often thread-local segments are turned at one instruction, one after the other, before the
 /// thread is taken for one that needs all of its space.
@@ -84,7 +84,10 @@ pub fn forget(thread: Ref<Thread>) {
 /// A task is deleted: what had windows in its tables goes on in spaces of its own.
 pub fn forget_host(host: Ref<Task>) {
     while let Some(member) = host.members.first() {
-        member.each_lthread().for_each(forget);
+        for thread in member.each_lthread() {
+            forget(thread);
+            preempt::poll();
+        }
     }
 }
 

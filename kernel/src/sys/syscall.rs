@@ -106,6 +106,7 @@ fn unmap_ranges(caller: Ref<Thread>, mut work: Work, place: (usize, u64)) -> Out
     Error::Invalid.when(count > MAX_RANGES)?;
     let mut at = VirtAddr::new(place.1);
     for (range, pair) in utcb.record.chunks_exact(2).take(count as usize).enumerate().skip(place.0) {
+        work.begin_range();
         let (address, pages) = (pair[0].get(), pair[1].get());
         let start = address & !(PAGE_SIZE - 1);
         let end = pages.checked_mul(PAGE_SIZE).and_then(|size| start.checked_add(size)).ok_or(Error::Invalid)?;

@@ -130,6 +130,7 @@ unsafe fn free_memory(task: Ref<Task>) {
         for page in pages.chain([directory]).filter(|page| *page != PoolPage::NONE) {
             // SAFETY: the task goes, and no lthread has a slot in it.
             unsafe { POOL.free_page(page, Kind::Part) };
+            preempt::poll();
         }
     }
     // SAFETY: nothing refers to it any more: table, clan list, lthreads and page tables are gone.

@@ -3,7 +3,8 @@
 
 import pytest
 
-from keel.latency import LIMIT, Place, Section, judge, parse, plain_name, read_places, rows
+from keel.config import Settings
+from keel.latency import EXCEPTIONS, LIMIT, Place, Section, judge, judge_at, limit_of, parse, plain_name, read_places, rows
 
 REPORT = "4200 0xffffffff80105ed0 0xffffffff80111c24=3000 0xffffffff80111c51=1000\n17 0xffffffff80105ed0 0xffffffff80101000=17\n"
 PLACES = """0xffffffff80111c24: core::cell::Cell<T>::get at /usr/src/library/core/src/cell.rs:555
@@ -45,8 +46,25 @@ def test_the_table_tells_where_the_instructions_went() -> None:
     assert line == ["4,200", "suite", "space.rs:150", "unmap 3,000, give 1,000"]
 
 
-def test_the_longest_is_judged() -> None:
-    within, beyond = (Section("load", length, 1, ((1, length),)) for length in (LIMIT, LIMIT + 1))
-    assert judge([within], 1.0)[1] == ""
-    assert judge([beyond], 1.1)[1] == ""
-    assert str(LIMIT + 1) in judge([beyond, within], 1.0)[1]
+WALK, CONSOLE = 1, 2
+WHERE = {WALK: Place("next_leaf", "mm/space.rs:150"), CONSOLE: Place("write_str", "arch/x86_64/print.rs:13")}
+
+
+def section(under: str, length: int, at: int = WALK) -> Section:
+    return Section(under, length, at, ((at, length),))
+
+
+def test_the_longest_section_of_each_load_is_judged() -> None:
+    within, beyond = section("load", LIMIT), section("load", LIMIT + 1)
+    assert judge(Settings(), [within]) == [("longest-section-under-load", "")]
+    assert list(judge_at([beyond], WHERE, 1.1)) == [("longest-section-under-load", "")]
+    results = dict(judge_at([beyond, within, section("suite", 1)], WHERE, 1.0))
+    assert results["longest-section-under-suite"] == ""
+    assert results["longest-section-under-load"] == f"{LIMIT + 1} instead of {LIMIT} in next_leaf, mm/space.rs:150"
+
+
+def test_a_line_on_the_console_has_a_limit_of_its_own() -> None:
+    most = EXCEPTIONS["arch/x86_64/print.rs"]
+    assert limit_of("arch/x86_64/print.rs:13") == most > LIMIT == limit_of("arch/x86_64/printer.rs:13")
+    assert list(judge_at([section("suite", most, CONSOLE)], WHERE, 1.0)) == [("longest-section-under-suite", "")]
+    assert next(judge_at([section("suite", most + 1, CONSOLE)], WHERE, 1.0))[1]

@@ -120,13 +120,14 @@ def test_every_machine_can_be_tested_alone() -> None:
     """Each is a part of the kernel's suite, except those on request."""
     others = (*machine.SERVER_MACHINES, *machine.UNMAPS_MACHINES, *machine.PAIRS_MACHINES, *machine.RESIDENTS_MACHINES)
     daily = (*machine.TEST_MACHINES, *machine.HOSTILE_MACHINES, *others)
-    parts = {"kernel-figures", "kernel-examples", "kernel-debugger", "kernel-firmware"}
+    parts = {"kernel-figures", "kernel-latency", "kernel-examples", "kernel-debugger", "kernel-firmware"}
     assert KERNEL_PARTS.keys() == {*(f"kernel-{tested.name}" for tested in daily), *parts}
     long = {f"kernel-{tested.name}" for tested in (machine.HOSTILE_LONG, machine.SMALL_LONG, *machine.SERVER_LONG)}
     more = {"machines", *MACHINE_PARTS, *DAILY_MACHINE_PARTS}
     assert PARTS.keys() - KERNEL_PARTS.keys() == {
         *long,
         *more,
+        "kernel-latency-long",
         "linux-applications",
         "linux-bochs",
         "linux-debian",

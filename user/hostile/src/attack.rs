@@ -4,6 +4,7 @@
 
 use crate::places::*;
 use crate::random::Random;
+use crate::reach;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::Relaxed;
 use keel_l4::abi::call::*;
@@ -22,8 +23,14 @@ use keel_l4::{utcb, Fpage, Id, Tag};
 pub const LTHREADS: u64 = 6;
 /// Address of the kernel area of some tasks.
 const OTHER_AREA: u64 = 0x5000_0000_0000;
+/// Bytes at the beginning of the space, which windows show.
+const LOW: u64 = 1 << 28;
 /// Bytes around an edge of the space.
 const EDGE: u64 = 64 * PAGE_SIZE;
+/// Bytes that a table of small pages covers.
+const TABLE_BYTES: u64 = 1 << ARENA_LOG2;
+/// Likely bases of thread-local segments: at both ends of a window and of the space.
+const TLS_PLACES: [u64; 5] = [0, 1, LOW - PAGE_SIZE, LOW, 0xffff_f000];
 /// The most frame pages of an attacker.
 const FRAME_PAGES: u64 = 2;
 /// The UTCB words that must not be overwritten: the UTCB's address and the thread's id.
@@ -45,6 +52,9 @@ pub extern "C" fn run(argument: u64) -> ! {
         let number = registers.ax & CALL_MASK;
         let after = invoke(registers);
         calls.fetch_add(1, Relaxed);
+        if let Some(rare) = rare(&registers).filter(|_| after.ax == 0) {
+            own_ledger().rare[rare].fetch_add(1, Relaxed);
+        }
         if of_server(attacker.me) {
             MADE.fetch_add(1, Relaxed);
         }
@@ -52,6 +62,15 @@ pub extern "C" fn run(argument: u64) -> ! {
             let id = Id(after.di);
             own_ledger().children[(id.task() % MEMBERS) as usize].store(id.0, Relaxed);
         }
+    }
+}
+
+/// Finds the place of a call in `Ledger::rare`, if it has one.
+fn rare(registers: &Registers) -> Option<usize> {
+    match registers.ax & CALL_MASK {
+        CALL_THREAD_SCHEDULE if registers.si & SCHEDULE_SMALL != 0 && registers.words[4] > SMALL_ALL => Some(0),
+        CALL_FPAGE_UNMAP if registers.si & UNMAP_MOVE != 0 => Some(1),
+        _ => None,
     }
 }
 
@@ -72,8 +91,9 @@ impl Attacker {
             0..=24 => self.message(),
             25..=34 => self.wait(),
             35..=39 => self.notify(),
-            40..=47 => self.unmap(),
-            48..=52 => self.unmap_ranges(),
+            40..=46 => self.unmap(),
+            47..=50 => self.unmap_ranges(),
+            51 | 52 => self.move_table(),
             53..=60 => self.exchange(),
             61..=67 => self.lthread(),
             68..=73 => self.task(),
@@ -149,6 +169,8 @@ impl Attacker {
                 const EDGES: [u64; 6] = [USER_END, !0 << HALF_SHIFT, UPPER_START, UPPER_END, !0 << 31, UPPER_LAST];
                 self.random.one_of(&EDGES).wrapping_add(offset % EDGE).wrapping_sub(EDGE / 2)
             }
+            // In windows.
+            10 | 11 => offset % LOW,
             1 => DEN + offset % (DEN_PAGES * PAGE_SIZE),
             2 => AREA_DEFAULT + offset % (FRAME_PAGES * PAGE_SIZE),
             3..=8 => ARENA + offset % (1 << ARENA_LOG2),
@@ -293,6 +315,17 @@ impl Attacker {
         Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK, dx: self.some_task().0, words }
     }
 
+    /// Moves the small pages of a table, or less, to another table or a random address.
+    fn move_table(&mut self) -> Registers {
+        let place = |at: u64| number(if at % 8 > 0 { at & !(TABLE_BYTES - 1) } else { at });
+        let (from, to) = (self.address(), self.address());
+        let pages = self.random.one_of(&[TABLE_BYTES / PAGE_SIZE, TABLE_BYTES / PAGE_SIZE, 1, 0]);
+        set_pair(offset_of!(Utcb, record), 0, (place(from), pages));
+        let mut words = self.words();
+        (words[0], words[1]) = (1, place(to));
+        Registers { ax: CALL_FPAGE_UNMAP, di: 0, si: UNMAP_TASK | UNMAP_MOVE, dx: self.some_task().0, words }
+    }
+
     /// lthread_ex_regs on an existing thread, with any mask that creates no thread.
     fn exchange(&mut self) -> Registers {
         let single = 1 << self.random.below(EX_ALL.trailing_ones() as u64);
@@ -322,9 +355,8 @@ impl Attacker {
         record.fpu = ARENA + self.random.below(1 << ARENA_LOG2) / 64 * 64;
         record.fpu_size = self.random.one_of(&[kip().fpu_size, PAGE_SIZE, 512, 0]);
         record.debug = core::array::from_fn(|_| if self.random.once_in(2) { 0 } else { self.address() });
-        let descriptor = 0x00cf_f200_0000_ffff;
-        record.tls = core::array::from_fn(|_| self.random.one_of(&[0, descriptor, descriptor | 1 << 16]));
-        record.dispatch = self.random.below(2);
+        record.tls = core::array::from_fn(|_| reach::descriptor(&mut self.random, &TLS_PLACES));
+        record.dispatch = if self.random.once_in(4) { self.address() } else { self.random.below(2) };
         let words = (&raw const record).cast::<u64>();
         for index in 0..size_of::<ExRegs>() / 8 {
             // SAFETY: the record consists of that many words.
@@ -362,7 +394,9 @@ impl Attacker {
         let di = Id::thread(0, self.member(), 0, 0).0;
         let (pager, owner) = (PAGER.load(Relaxed), self.some_task());
         let number = self.random.below(STACKS);
-        let area = self.random.one_of(&[AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, AREA_UPPER, UPPER_END, WINDOW + 1]);
+        const AREAS: [u64; 9] =
+            [AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, AREA_UPPER, UPPER_END, WINDOW + 1, AREA_SMALL_SIZE, AREA_SIZE];
+        let area = self.random.one_of(&AREAS);
         let half = self.random.one_of(&[0, TASK_UPPER_HALF]);
         let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
         let start = run as Main as usize as u64;
@@ -385,7 +419,10 @@ impl Attacker {
         let priority = self.random.below(PRIORITIES + 2);
         let slice = self.random.one_of(&[0, 1, 50_000, 1_000_000, u64::MAX]);
         let processor = self.random.below(kip().processors + 1);
-        let words = [slice, self.preempter(), processor, 0, 0, 0];
+        // Often nothing else, which fails less often.
+        let mask = self.random.one_of(&[mask, mask | SCHEDULE_SMALL, SCHEDULE_SMALL]);
+        let host = if self.random.once_in(2) { Id::NIL } else { self.some_task() };
+        let words = [slice, self.preempter(), processor, host.0, reach::reach(&mut self.random), 0];
         Registers { ax: CALL_THREAD_SCHEDULE, di: self.thread().0, si: mask, dx: priority, words }
     }
 

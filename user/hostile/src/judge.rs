@@ -6,7 +6,7 @@ use crate::pager::{self, ARENAS, DENS};
 use crate::places::*;
 use crate::random::Random;
 use crate::{attack, rogue};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
 use keel_l4::abi::ids::ID_CHECK;
@@ -18,7 +18,7 @@ use keel_l4::protocol::boot::Start;
 use keel_l4::start::Stack;
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, Main, NewThread};
-use keel_l4::{kernel_object, println, record, sigma0, utcb, Fpage, Id};
+use keel_l4::{kernel_object, println, record, sigma0, utcb, Error, Fpage, Id};
 
 /// Nanoseconds between two checks of the gangs.
 const LOOK: u64 = 4_000_000;
@@ -75,6 +75,7 @@ struct Gang {
     first: u32,
     /// The values in its ledger at the last check.
     calls: [u64; STACKS as usize],
+    rare: [u64; 2],
     idle: u32,
 }
 
@@ -101,6 +102,11 @@ pub fn run(record: &Start) -> Result<u32, Failure> {
         (now() - began) / NANOSECONDS_PER_MILLISECOND
     );
     tell_faults();
+    let [windows, moves] = count.rare;
+    println!("hostile: threads with windows {windows} moved tables {moves}");
+    let has_windows = thread::set_reach(utcb::my_id(), SMALL_ALL, Id::NIL) != Err(Failure::call(Error::NotSupported));
+    let all = moves > 0 && (windows > 0 || !has_windows);
+    verdict.case("windows-and-moves", all, format_args!("some of each, got {windows} and {moves}"));
     verdict.case("calls-made", count.calls >= options.calls, format_args!("{} calls", options.calls));
     verdict.case(
         "faults-taken",
@@ -174,7 +180,7 @@ fn image_sum() -> u64 {
 
 impl Gang {
     fn new(index: usize, first: u32) -> Gang {
-        Gang { index, first, calls: [0; STACKS as usize], idle: 0 }
+        Gang { index, first, calls: [0; STACKS as usize], rare: [0; 2], idle: 0 }
     }
 
     fn ledger(&self) -> &'static Ledger {
@@ -187,7 +193,7 @@ impl Gang {
         let den = pager::den(self.index) as *mut u8;
         // SAFETY: the gang does not exist, so nothing uses the den.
         unsafe { den.write_bytes(0, (DEN_PAGES * PAGE_SIZE) as usize) };
-        self.calls = [0; STACKS as usize];
+        (self.calls, self.rare) = ([0; STACKS as usize], [0; 2]);
         let plan = NewTask {
             number: self.first,
             max_priority: priority,
@@ -242,22 +248,34 @@ impl Gang {
         Ok(())
     }
 
-    /// Calls since the last check.
-    fn progress(&mut self, credible: u64) -> u64 {
-        let mut made = 0;
-        for (counter, last) in self.ledger().calls.iter().zip(&mut self.calls) {
-            let count = counter.load(Relaxed);
-            let more = count.wrapping_sub(core::mem::replace(last, count));
-            made += if more < credible { more } else { 0 };
-        }
+    /// Counts the calls since the last check.
+    fn progress(&mut self, credible: u64, count: &mut Count) {
+        let ledger = self.ledger();
+        let made: u64 = ledger.calls.iter().zip(&mut self.calls).map(|(now, last)| more(now, last, credible)).sum();
         self.idle = if made == 0 { self.idle + 1 } else { 0 };
-        made
+        count.calls += made;
+        for ((now, last), sum) in ledger.rare.iter().zip(&mut self.rare).zip(&mut count.rare) {
+            *sum += more(now, last, credible);
+        }
+    }
+}
+
+/// Takes what a counter has beyond its value at the last check; 0 if it was overwritten.
+fn more(counter: &AtomicU64, last: &mut u64, credible: u64) -> u64 {
+    let count = counter.load(Relaxed);
+    let more = count.wrapping_sub(core::mem::replace(last, count));
+    if more < credible {
+        more
+    } else {
+        0
     }
 }
 
 #[derive(Default)]
 struct Count {
     calls: u64,
+    /// As in `Ledger::rare`.
+    rare: [u64; 2],
     faults: u64,
     restarts: u64,
     /// Violations of the kernel's invariants; `None` if the kernel could not check them.
@@ -284,7 +302,7 @@ fn attack(gangs: &mut [Gang; GANGS], options: &Options, priority: u64) -> Result
         sleep(LOOK);
         let credible = (now() - core::mem::replace(&mut looked, now())) / LEAST_CALL;
         for gang in &mut gangs[..ATTACKERS] {
-            count.calls += gang.progress(credible);
+            gang.progress(credible, &mut count);
             if gang.idle >= PATIENCE || random.once_in(RAID) {
                 gang.attack(&mut random, priority)?;
                 gang.idle = 0;

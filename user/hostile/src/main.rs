@@ -22,6 +22,7 @@ mod judge;
 mod pager;
 mod places;
 mod random;
+mod reach;
 mod rogue;
 mod server;
 mod spinner;

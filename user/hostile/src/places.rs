@@ -53,6 +53,8 @@ pub const VECTORS: usize = 32;
 pub struct Ledger {
     /// Attackers: number of calls, for each stack.
     pub calls: [AtomicU64; STACKS as usize],
+    /// Attackers: threads that they gave a window, tables that they moved.
+    pub rare: [AtomicU64; 2],
     /// Attackers: ids of tasks that they created, as far as they know.
     pub children: [AtomicU64; MEMBERS as usize],
     /// Warden: page faults, calls, triggers, random programs that had to be stopped, tasks that had

@@ -5,6 +5,7 @@
 
 use crate::places::*;
 use crate::random::Random;
+use crate::reach;
 use core::sync::atomic::Ordering::Relaxed;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
@@ -20,11 +21,16 @@ use keel_l4::thread::{self, NewThread};
 use keel_l4::{kernel_object, utcb, Fpage, Id, Tag};
 
 /// Address of the programs in the rogues' task, and in the warden's.
-const CODE: u64 = 0x7000_0000;
+const CODE: u64 = 0x100_0000;
 const CODE_HERE: u64 = DEN + (DEN_PAGES - 1) * PAGE_SIZE;
 /// Data of the rogues: the page before.
 const DATA: u64 = CODE - PAGE_SIZE;
 const DATA_HERE: u64 = CODE_HERE - PAGE_SIZE;
+/// A window of the rogues in the warden's tables, and their kernel area, in which it is or is not.
+const WINDOW: u64 = 0x8000_0000 | 26;
+const AREAS: [u64; 2] = [AREA_DEFAULT, AREA_SMALL_SIZE];
+/// Likely bases of their thread-local segments.
+const TLS_PLACES: [u64; 6] = [0, DATA, CODE + 0x800, 0x3ff_f000, 0x400_0000, 0xffff_f000];
 /// Bytes of a program.
 const PROGRAM: usize = 192;
 /// How long a program may run, and how long the kernel may take to stop it.
@@ -172,6 +178,21 @@ const PIECES: &[&[u8]] = &[
     &[0x65, 0x48, 0x89, 0x18],
     &[0x48, 0x89, 0xc4],
     &[0x48, 0xb8],
+    // In 32-bit code: loads and stores by gs and fs, at any offset and by rax and rbx, mov gs
+    // before one, far jumps, mov ax, a thread-local or bad selector, and int 0x80 before a load.
+    &[0x65, 0xa1],
+    &[0x65, 0xa3],
+    &[0x64, 0xa1],
+    &[0x65, 0x8b, 0],
+    &[0x65, 0x8b, 3],
+    &[0x65, 0x89, 3],
+    &[0x8e, 0xe8, 0x65, 0x8b, 3],
+    &[0xea],
+    &[0x66, 0xb8, 0x63, 0, 0x8e, 0xe8],
+    &[0x66, 0xb8, 0x6b, 0, 0x8e, 0xd8],
+    &[0x66, 0xb8, 0x73, 0, 0x8e, 0xd0],
+    &[0x66, 0xb8, 0x7b, 0, 0x8e, 0xc0],
+    &[0xcd, 0x80, 0x65, 0x8b, 3],
     // jmp to itself, jmp back.
     &[0xeb, 0xfe],
     &[0xeb, 0xe0],
@@ -211,7 +232,8 @@ pub extern "C" fn run(argument: u64) -> ! {
 fn start(random: &mut Random) -> Result<[Rogue; 2], Failure> {
     let me = utcb::my_id();
     let number = me.task() + 1;
-    let plan = NewTask { number, max_priority: PRIORITIES - 1, quota: QUOTA, area: AREA_DEFAULT, ..NewTask::default() };
+    let area = random.one_of(&AREAS);
+    let plan = NewTask { number, max_priority: PRIORITIES - 1, quota: QUOTA, area, ..NewTask::default() };
     let task = task::create_empty(&plan)?;
     let mut record = ExRegs::zeroed();
     (record.pager, record.handler, record.frame) = (me.0, me.0, 0);
@@ -239,6 +261,7 @@ fn set_frame(index: u64, frame: &Frame) {
 /// Resumes a waiting rogue with a new program. Waits until the rogue needs an answer again.
 fn next_program(rogue: Rogue, random: &mut Random, ledger: &Ledger) -> Option<()> {
     write_program(random);
+    change_segments(rogue, random);
     send(rogue.id, answer(rogue, random), Timeout::Zero).ok()?;
     let received = match receive(rogue.id, Timeout::After(RUN)) {
         Ok(received) => received,
@@ -253,6 +276,21 @@ fn next_program(rogue: Rogue, random: &mut Random, ledger: &Ledger) -> Option<()
     match received.tag.kind() {
         KIND_USER => None,
         _ => Some(()),
+    }
+}
+
+/// Now and then gives a rogue another reach and other thread-local descriptors. In a window it is
+/// only where segments have limits: elsewhere it could overwrite the warden.
+fn change_segments(rogue: Rogue, random: &mut Random) {
+    let limits = kip().features & FEATURE_SEGMENT_LIMITS != 0;
+    if random.once_in(4) {
+        let reach = random.one_of(&[SMALL_NONE, SMALL_ALL, WINDOW, WINDOW, WINDOW]);
+        let _ = thread::set_reach(rogue.id, if limits { reach } else { reach.min(SMALL_ALL) }, Id::NIL);
+    }
+    if random.once_in(16) {
+        let mut record = ExRegs::zeroed();
+        record.tls = core::array::from_fn(|_| reach::descriptor(random, &TLS_PLACES));
+        let _ = thread::exchange(rogue.id, EX_TLS, &mut record);
     }
 }
 

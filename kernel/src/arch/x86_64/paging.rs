@@ -169,19 +169,44 @@ fn window_of(root: PhysAddr) -> Option<(Ref<Task>, Window)> {
     task.and_then(|task| Some((task, task.window.get()?)))
 }
 
-/// Drops what this processor holds of so many entries of a task with a window, in both spaces,
-/// after they were changed.
+/// Drops what this processor holds of an entry of a task with a window, in both spaces, after it
+/// was changed. Interrupts are let in where it is an entry above those of 2 MB.
 #[cold]
-pub fn flush_windowed(root: PhysAddr, level: u8, first: VirtAddr, entries: usize) {
+pub fn flush_windowed(root: PhysAddr, level: u8, address: VirtAddr) {
     let Some((task, window)) = window_of(root) else { return };
-    for address in (0..entries as u64).map(|number| first + number * span(level)) {
-        held(POOL.physical(task.root_table), level).flush(address);
-        hide(window, level, address);
+    held(POOL.physical(task.root_table), level).flush(address);
+    hide(window, level, address);
+}
+
+/// Drops all translations of a task with a window that this processor holds, in both spaces, after
+/// small pages were changed: for a row that takes less than an INVLPG for each page in each space.
+#[cold]
+pub fn drop_windowed(root: PhysAddr) {
+    if let Some((task, window)) = window_of(root) {
+        drop_space(POOL.physical(task.root_table));
+        drop_space(POOL.physical(window.host.root_table));
     }
 }
 
-/// What a window shows by an entry of the task's own tables, at an address of its own, goes: the
-/// processor holds nothing of it, and finds it again by a page fault (`windows::show`).
+/// Drops all translations of the space with top table `root` that this processor holds, which is of
+/// no task that others show. If it can wait, whoever runs there next does it.
+fn drop_space(root: PhysAddr) {
+    let cpu = cpu();
+    cpu.pcids.forget(root);
+    if cpu.space.get() == root {
+        cpu.space.set(PhysAddr::new(root.raw() | STALE));
+        if !cpu.loaded.get().is_some_and(|thread| is_absent(thread, root)) {
+            switch(cpu, root, cpu.half.get());
+        }
+    }
+}
+
+/// Entries of a window that are hidden between two looks for interrupts.
+const HIDDEN_AT_ONCE: u64 = 64;
+
+/// Hides what a window shows by an entry of the task's own tables, at an address of its own: the
+/// processor holds nothing of it, and finds it again by a page fault (`windows::show`). Interrupts
+/// are let in where it is an entry above those of 2 MB.
 pub fn hide(window: Window, level: u8, address: VirtAddr) {
     let (root, shown) = (POOL.physical(window.host.root_table), address + window.reach.base());
     if level == 0 && address.raw() < window.reach.size() {
@@ -189,6 +214,9 @@ pub fn hide(window: Window, level: u8, address: VirtAddr) {
     }
     let size = window.reach.size().min(address.raw() + span(level));
     for at in (address.raw()..size).step_by(TABLE_SPAN as usize).map(VirtAddr::new) {
+        if level > 1 && at.offset_in(HIDDEN_AT_ONCE * TABLE_SPAN) == 0 {
+            super::switch::poll();
+        }
         if window.cell(at).take() != 0 {
             held(root, 1).flush(at + window.reach.base());
         }
@@ -235,12 +263,17 @@ pub const STALE: u64 = 1;
 /// again.
 const MANY: usize = 8;
 
+/// Tells whether a thread that runs with the space of top table `root` uses no memory of it. A
+/// resident thread in user mode could: it is not trusted.
+fn is_absent(thread: Ref<Thread>, root: PhysAddr) -> bool {
+    thread.supervisor && thread.any_space && thread.space.get() != root
+}
+
 /// As `held` for at most so many small pages.
 #[inline(always)]
 pub fn held_of_pages(root: PhysAddr, pages: usize) -> Held {
     let cpu = cpu();
-    // A resident thread in user mode could use the pages: it is not trusted.
-    let absent = |thread: Ref<Thread>| thread.supervisor && thread.any_space && thread.space.get() != root;
+    let absent = |thread| is_absent(thread, root);
     if pages >= MANY && cpu.space.get() == root && cpu.loaded.get().is_some_and(absent) {
         cpu.space.set(PhysAddr::new(root.raw() | STALE));
         cpu.pcids.forget(root);

@@ -38,6 +38,7 @@ mod small;
 mod small_attacks;
 mod small_calls;
 mod small_ipc;
+mod small_many;
 mod small_memory;
 mod small_processors;
 mod small_random;
@@ -101,6 +102,7 @@ pub const ALL: &[(&str, &[Case])] = &[
     ("small-ipc", small_ipc::CASES),
     ("small-calls", small_calls::CASES),
     ("small-memory", small_memory::CASES),
+    ("small-many", small_many::CASES),
     ("small-processors", small_processors::CASES),
     ("small-guards", small_attacks::CASES),
     ("small-attacks", small_attacks::LIMITED),

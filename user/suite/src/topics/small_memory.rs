@@ -59,7 +59,7 @@ const TABLE: u64 = 512 * PAGE;
 const LARGE_LOG2: u8 = 21;
 
 /// Fails unless a message is a page fault of a small thread at this address.
-fn is_fault(got: &Received, small: &Small, address: u64, access: u64, present: bool) -> Outcome {
+pub fn is_fault(got: &Received, small: &Small, address: u64, access: u64, present: bool) -> Outcome {
     let what = (got.tag.kind(), got.from, got.words[0], got.tag.label() as u64, got.words[3]);
     same!("the fault", what, (KIND_PAGE_FAULT, small.thread, address, access, present as u64));
     holds!("its ip in its code", (CODE..CODE + 2 * PAGE).contains(&got.words[1]));
@@ -75,7 +75,7 @@ fn answer(small: &Small, at: u64, from: u64, log2: u8, rights: u64) -> Result<Re
 }
 
 /// Has a small thread load from where it has nothing, and gives it a page there.
-fn load_new(small: &Small, at: u64, from: u64, log2: u8, rights: u64) -> Result<u64, Fault> {
+pub fn load_new(small: &Small, at: u64, from: u64, log2: u8, rights: u64) -> Result<u64, Fault> {
     let got = small.try_it(small_load, at, 0)?;
     is_fault(&got, small, at, FPAGE_READ, false)?;
     let got = answer(small, at & !((1 << log2) - 1), from, log2, rights)?;

@@ -9,13 +9,14 @@ use crate::{holds, refused, same};
 use core::sync::atomic::Ordering::SeqCst;
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
-use keel_l4::abi::memory::{AREA_DEFAULT, AREA_SIZE};
+use keel_l4::abi::memory::{AREA_DEFAULT, AREA_MAX_UTCBS, AREA_SIZE};
 use keel_l4::abi::programs::{AREA_UPPER, TASK_MAX};
 use keel_l4::abi::MapItem;
 use keel_l4::call::{checked, Failure, Registers};
 use keel_l4::ipc::{call, send, wait, Message, Timeout};
 use keel_l4::protocol::status::ERROR_DENIED;
 use keel_l4::task::{create, create_empty, hand_over, NewTask};
+use keel_l4::thread::NewThread;
 use keel_l4::{kernel_object, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -26,6 +27,7 @@ pub const CASES: &[Case] = &[
     ("deletion-of-alien-tasks-leaves-nothing", alien_leaves_nothing),
     ("deletion-takes-what-was-derived", takes_derived),
     ("deletion-of-a-running-task", running),
+    ("deletion-of-lthreads-with-numbers-far-apart", far_apart),
     ("creation-replaces", replaces),
     ("number-of-another's", not_ours),
     ("number-out-of-range", out_of_range),
@@ -158,6 +160,27 @@ extern "C" fn count(_: u64) -> ! {
     loop {
         cell(2).fetch_add(1, SeqCst);
     }
+}
+
+/// Deletes two lthreads whose numbers are far from each other, and as many as can each have a
+/// directory page and a table of their own.
+fn far_apart() -> Outcome {
+    const SLOTS: u64 = 512;
+    const QUOTA: u64 = 900;
+    for (step, end) in [(SLOTS - 1, SLOTS), (SLOTS, AREA_MAX_UTCBS)] {
+        let before = used()?;
+        let number = task_number();
+        let plan =
+            NewTask { number, quota: QUOTA, area: AREA_DEFAULT, max_priority: base_priority(), ..NewTask::default() };
+        let (task, me) = (create_empty(&plan)?, utcb::my_id());
+        for lthread in (0..end).step_by(step as usize) {
+            let number = lthread as u16;
+            NewThread { task, number, ip: 0, sp: 0, pager: me, handler: me, argument: 0 }.create()?;
+        }
+        remove_task(number)?;
+        same!("what is in use", used()?, before);
+    }
+    Ok(())
 }
 
 fn running() -> Outcome {

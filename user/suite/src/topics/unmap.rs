@@ -3,14 +3,16 @@
 
 use crate::case::{Case, Outcome};
 use crate::pool::{page, pages, peek, poke, PAGE, WINDOW};
-use crate::threads::{child, park, pause, Spawn};
+use crate::threads::{child, own, park, pause, Spawn, RUNNER};
 use crate::topics::window::{fault_at, fill, map_own, slot};
 use crate::{refused, same};
 use keel_l4::abi::call::{UNMAP_DIRTY, UNMAP_FLUSH, UNMAP_REFERENCED, UNMAP_RIGHTS};
 use keel_l4::abi::fpage::*;
-use keel_l4::ipc::{receive, Timeout};
-use keel_l4::mapping::unmap;
-use keel_l4::Fpage;
+use keel_l4::abi::{MapItem, UnmapRange};
+use keel_l4::ipc::{receive, send, Message, Timeout};
+use keel_l4::mapping::{unmap, unmap_in};
+use keel_l4::thread::task_of;
+use keel_l4::{utcb, Fpage};
 
 pub const CASES: &[Case] = &[
     ("takes-from-others", takes_from_others),
@@ -21,6 +23,8 @@ pub const CASES: &[Case] = &[
     ("through-a-chain", chain),
     ("middle-of-a-chain", middle_of_chain),
     ("several-receivers", several),
+    ("rows-lose-rights", rows),
+    ("branches-of-many", branches),
     ("part-of-a-region", part),
     ("larger-than-what-is-mapped", larger),
     ("state-clean", clean),
@@ -116,6 +120,52 @@ fn several() -> Outcome {
     for place in 0..20 {
         same!("cause", (place, fault_at(WINDOW + place * PAGE)?), (place, 0));
     }
+    Ok(())
+}
+
+/// Maps pieces of the own space to other places of it.
+fn map_here(items: &[MapItem]) -> Outcome {
+    Ok(send(utcb::my_id(), Message::label(0).with_maps(items), Timeout::Zero)?)
+}
+
+fn rows() -> Outcome {
+    const ROWS: u64 = 64;
+    let row = PAGE << 4;
+    let from = pages(16);
+    fill(from, 16, 1);
+    for number in 0..ROWS {
+        map_here(&[MapItem { send_base: WINDOW + number * row, fpage: Fpage::memory(from, 16, FPAGE_RWX).0 }])?;
+    }
+    same!("the last page", peek(WINDOW + ROWS * row - PAGE), 16);
+    let range = UnmapRange { address: WINDOW | FPAGE_READ, pages: ROWS << 4 };
+    unmap_in(task_of(own(RUNNER)), &[range])?;
+    for at in [WINDOW, WINDOW + ROWS * row - PAGE] {
+        same!("cause", fault_at(at)?, 1);
+    }
+    Ok(())
+}
+
+/// Takes mappings of a page from each of which came as many as are hung under the page at once.
+fn branches() -> Outcome {
+    const BRANCHES: u64 = 4;
+    const LEAVES: u64 = 128;
+    let from = page();
+    fill(from, 1, 7);
+    let place = |number: u64| WINDOW + number * PAGE;
+    let item = |from: u64, to: u64| MapItem { send_base: place(to), fpage: Fpage::memory(from, 12, FPAGE_RWX).0 };
+    for branch in 0..BRANCHES {
+        map_here(&[item(from, branch)])?;
+        let first = BRANCHES + branch * LEAVES;
+        for few in (first..first + LEAVES).step_by(16) {
+            map_here(&core::array::from_fn::<_, 16, _>(|number| item(place(branch), few + number as u64)))?;
+        }
+    }
+    same!("the last page", peek(place(BRANCHES * (LEAVES + 1) - 1)), 7);
+    everything(Fpage::memory(from, 12, 0))?;
+    for number in [0, BRANCHES - 1, BRANCHES, BRANCHES * (LEAVES + 1) - 1] {
+        same!("cause", fault_at(place(number))?, 0);
+    }
+    same!("the caller's page", peek(from), 7);
     Ok(())
 }
 

@@ -119,6 +119,7 @@ fn empty_ranges() -> Outcome {
     let (alien, _) = faulting(code_load, PLACE)?;
     give(&alien, page(), 1, FPAGE_RWX)?;
     unmap_in(alien.task, &[range(PLACE, 0, 0), range(1 << 40, 0, 1 << 20), range(0, 0, 1)])?;
+    unmap_in(alien.task, &[range(PLACE, 0, 0); MAX_RANGES as usize])?;
     same!("the page", access(&alien, PLACE)?.0, KIND_SYSCALL);
     Ok(())
 }
