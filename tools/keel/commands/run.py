@@ -113,6 +113,7 @@ def _run(
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
             power_off_s=guest.LONG_GRACE_S if choices.persist or choices.init != "keel" else guest.POWER_OFF_GRACE_S,
+            keeps=choices.persist,
             debugger=dialogue,
             firmware_speaks=choices.uefi,
             bochs=machine.BOCHS_PROCESSOR if choices.bochs else None,

@@ -396,6 +396,21 @@ def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
         run(STOP_US + "time.sleep(600)")
 
 
+def test_a_guest_that_is_ended_while_it_keeps_a_disk_is_noted(
+    run: Run, settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """For who stops it, to whom its status says nothing; also when another run has the slot."""
+    for keeps in (False, True):
+        with pytest.raises(Interrupted):
+            run(STOP_US + "time.sleep(600)", keeps=keeps)
+        assert ("disks that it keeps may be damaged" in capfd.readouterr().err) == keeps
+        with slot.taken(settings, "keel") as mine:
+            mine.note_run("keel", None)
+            noted = mine.run()
+            assert noted and mine.was_cut_off(noted) == keeps
+            assert not mine.was_cut_off(replace(noted, process=noted.process + 1))
+
+
 def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that runs when it comes may take it for its own; a bell is no prompt, and would be rung forever."""
     script = "said = [lines['console'].recv(99)]\nlines['console'].settimeout(0.5)\n"
