@@ -25,6 +25,11 @@ class Status(IntEnum):
     INTERRUPTED = 130
 
 
+def visible(text: str) -> str:
+    """The text without what would act on a terminal: a guest, or a file's name, may have such characters in it."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
 class KeelError(Exception):
     """What went wrong, what the user can do about it, and the exit status."""
 
@@ -37,7 +42,7 @@ class KeelError(Exception):
     def line(self) -> str:
         """The one line that the user sees."""
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"keel: error: {self.what}{remedy}"
+        return visible(f"keel: error: {self.what}{remedy}")
 
 
 def system_error(what: str, error: OSError, remedy: str = "") -> KeelError:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from .. import guest, slot
 from ..arguments import in_columns
 from ..config import Settings
-from ..errors import KeelError, Status
+from ..errors import KeelError, Status, visible
 from ..progress import say
 
 UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
@@ -21,7 +21,7 @@ END_S = 10.0
 def ps(settings: Settings) -> None:
     """Print a table of the guests that run."""
     rows = [
-        (found.name, run.system, lasted(time.time() - run.began), run.command or "(shell)")
+        (found.name, run.system, lasted(time.time() - run.began), visible(run.command or "(shell)"))
         for found in slot.running(settings)
         if (run := found.run())
     ]
