@@ -61,6 +61,8 @@ def run(
         release.refuse(choices)
         settings, choices = release.opened(settings, choices, choices.release)
     trusted.check_shares(settings, choices.shares)
+    if wish := _layer(choices):
+        layers.check_packages(settings, wish)
     with forward.held(_forwards(choices)) as forwards:
         return _run(settings, choices, forwards, dialogue, start_reader)
 
