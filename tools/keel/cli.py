@@ -60,7 +60,10 @@ Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 EXAMPLES_OF_USE = """examples:
   ./keel run                     a Debian shell on Keel
   ./keel run -- ls -l /proc/1    one command in it
-  ./keel help run                the options of a verb"""
+  ./keel help run                the options of a verb
+
+The first run installs the Debian packages that this machine lacks, with sudo and apt-get, and says which before;
+with --no-install it names them and stops. Then it fetches and builds Linux, which takes some minutes."""
 
 
 COMPLETION_USE = """for this shell, and for all later ones:

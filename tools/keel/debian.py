@@ -8,7 +8,9 @@ as a proxy). Keel never writes to the host's.
 
 import os
 import re
+import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +34,9 @@ HOST_SOURCES = Path("/etc/apt")
 # The kinds of lines of a sources.list, and what the suite has besides, newer than the release.
 BINARY, SOURCE = "deb", "deb-src"
 BACKPORTS = f"{SUITE}-backports"
+UPDATE = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"]
+# Its time is that of the last update, and how long the lists then count as new.
+UPDATED, NEW_S = ".updated", 86400.0
 NETWORK_REMEDY = "is the network there? a mirror can be given in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
 # A version of a package, without an epoch; it names files and folders.
 VERSION = re.compile(r"\d[\w.+~-]*", re.ASCII)
@@ -150,6 +155,47 @@ class Archive:
         ]
         (self.directory / "apt.conf").write_text("\n".join(lines) + "\n")
 
+    def lacks(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that no package of the archive has, by lists that are less than a day old.
+
+        None where that cannot be found out: whatever needs the archive then says why.
+        """
+        if shutil.which("apt-cache") is None:
+            return []
+        with locked(self.settings.cache, "apt"):
+            try:
+                known = self._names()
+                if set(names) <= known:
+                    return []
+                if not self._are_new():
+                    self._update()
+                    known = self._names()
+            except KeelError:
+                return []
+        return sorted(set(names) - known)
+
+    def _names(self) -> set[str]:
+        """All names in the lists, also those that packages only provide; none where there are no lists."""
+        self.prepare()
+        return set(process.output(["apt-cache", "--all-names", "pkgnames"], env=self.environment).split())
+
+    def _are_new(self) -> bool:
+        lists = [path.stat().st_mtime for path in (self.directory / "state" / "lists").glob("*_Packages*")]
+        stamp = self.directory / UPDATED
+        return bool(lists) and stamp.exists() and time.time() - stamp.stat().st_mtime < NEW_S
+
+    def _update(self) -> None:
+        with Step("fetching the lists of Debian's packages", mostly_short=True) as step:
+            process.run_logged(
+                UPDATE,
+                what="fetching the lists of Debian's packages",
+                log=self.settings.logs / "apt.log",
+                step=step,
+                env=self.environment,
+                explain=lambda log: KeelError("the lists of Debian's packages cannot be fetched", NETWORK_REMEDY),
+            )
+        (self.directory / UPDATED).touch()
+
     def fetch(self, package: str, version: str = "") -> Path:
         """The newest version of a package, or a given one; from the cache if it is there."""
         pattern = f"{package}_{version or '*'}_*.deb"
@@ -177,7 +223,7 @@ class Archive:
         """Fetch into a directory aside, so that the cache has only complete files; the description of a source comes last."""
         fetch = ["source", "--download-only"] if self.kind == SOURCE else ["download"]
         commands = (
-            ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"],
+            UPDATE,
             ["apt-get", "-q", *fetch, package],
         )
         with (
@@ -194,5 +240,6 @@ class Archive:
                     env=self.environment,
                     remedy=VERSION_REMEDY if "=" in package else NETWORK_REMEDY,
                 )
+            (self.directory / UPDATED).touch()
             for path in sorted(Path(aside).iterdir(), key=lambda path: path.suffix == ".dsc"):
                 path.replace(self.packages / path.name)

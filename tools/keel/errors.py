@@ -39,7 +39,7 @@ class KeelError(Exception):
     def line(self) -> str:
         """The one line that the user sees."""
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return plain.lines(f"keel: error: {self.what}{remedy}")
+        return plain.line(f"keel: error: {self.what}{remedy}")
 
 
 def system_error(what: str, error: OSError, remedy: str = "") -> KeelError:

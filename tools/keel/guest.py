@@ -27,6 +27,7 @@ from .console import BootLog, End, Watcher
 from .debugger import Dialogue
 from .errors import Interrupted, KeelError
 from .outputs import Outputs
+from .progress import say
 from .slot import Slot
 from .terminal import END_OF_INPUT, Keys, RawTerminal, Signals, window_size
 
@@ -65,6 +66,8 @@ class Plan:
     command: bytes | None = None
     timeout_s: float | None = None
     power_off_s: float = POWER_OFF_GRACE_S
+    # What the guest writes to its disks is kept.
+    keeps: bool = False
     # Called with each piece of the µ-kernel's log, or of the console; true ends the guest.
     watch_log: Callable[[bytes], bool] | None = None
     watch_console: Callable[[bytes], bool] | None = None
@@ -440,9 +443,16 @@ class _Run:
         """`./keel stop`: the guest is to power off, or is ended where nothing in it listens."""
         self.stops.take()
         if not self.listens and (self.plan.command is None or not self.ready):
+            self._note_cut_off()
             raise Interrupted
         self.stopping = True
         self.channel.send_at_once(Kind.STOP)
+
+    def _note_cut_off(self) -> None:
+        """Say, to the user and to who stops the guest, that it ends while it may write to a disk that it keeps."""
+        if self.plan.keeps:
+            self.plan.slot.note_cut_off()
+            say(f"nothing in {self.plan.slot.name} listens, and it is ended: disks that it keeps may be damaged")
 
     def on_input(self) -> None:
         """The user's keys or the command's standard input."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import packages, process, rootarchive, tararchive
 from .config import Settings
-from .debian import KEYRING, NETWORK_REMEDY, SUITE, Mirror, find_mirror, host_access_settings
+from .debian import KEYRING, NETWORK_REMEDY, SUITE, Archive, Mirror, find_mirror, host_access_settings
 from .errors import KeelError, system_error
 from .lock import locked
 from .progress import Step
@@ -156,6 +156,16 @@ def is_apart(package: str) -> bool:
     return package.endswith(f":{APART}")
 
 
+def check_known(settings: Settings, names: Sequence[str]) -> None:
+    """Refuse packages that Debian does not have, as far as its lists are there or can be fetched."""
+    if unknown := Archive(settings).lacks(names) if names else []:
+        raise _unknown(unknown)
+
+
+def _unknown(names: Sequence[str], what_for: str = "") -> KeelError:
+    return KeelError(f"Debian {SUITE} has no package {', '.join(names)}{what_for}", f"packages.debian.org/{SUITE} lists all")
+
+
 def _reached() -> tuple[list[str], Mirror]:
     """How this host reaches the archive."""
     return host_access_settings(), find_mirror()
@@ -238,9 +248,7 @@ def explanation(log: str, what_for: str = "") -> KeelError | None:
     `what_for` is put after the names of those that do not exist.
     """
     if unknown := sorted({found for pair in UNKNOWN.findall(log) for found in pair if found}):
-        return KeelError(
-            f"Debian {SUITE} has no package {', '.join(unknown)}{what_for}", f"packages.debian.org/{SUITE} lists all"
-        )
+        return _unknown(unknown, what_for)
     if out_of_step := OUT_OF_STEP.search(log):
         remedy = "try again later, or give another one in KEEL_MIRROR and KEEL_SECURITY_MIRROR"
         return KeelError(f"the mirror is being changed: {out_of_step[1]} is not what its index says", remedy)

@@ -86,6 +86,15 @@ def find(settings: Settings, wish: Wanted) -> Layer | None:
     return found
 
 
+def check_packages(settings: Settings, wish: Wanted) -> None:
+    """Refuse a layer that is to be made of what Debian does not have, before anything long begins.
+
+    Those of another architecture are in no lists here.
+    """
+    if find(settings, wish) is None:
+        image.check_known(settings, [name for name in wish.packages if not image.is_apart(name)])
+
+
 def needs(settings: Settings, wish: Wanted | None) -> tuple[packages.Need, ...]:
     """The packages that making the layer, and its base, takes; none if they are there."""
     missing = wish is not None and find(settings, wish) is None

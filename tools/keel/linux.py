@@ -24,7 +24,7 @@ from . import debian, hunks, kbuild, kconfig, measures, packages, process, rust,
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
-from .progress import Step
+from .progress import Step, say
 
 SOURCE_PACKAGE = "linux-source-6.1"
 # A package whose dependencies name the package of Debian's kernel.
@@ -104,6 +104,8 @@ GDB_GOALS = ("vmlinux", "scripts_gdb")
 
 def build_native(settings: Settings) -> Path:
     """Builds native Linux and returns the image."""
+    if not settings.native_kernel.exists():
+        say("native Linux is a build of its own, beside that of the server, once: it takes about as long")
     _prepare(settings)
     with locked(settings.locks, f"{settings.linux.name}-native"):
         _build(settings, NATIVE, settings.pristine)

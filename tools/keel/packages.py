@@ -13,7 +13,7 @@ from .config import Settings
 from .errors import KeelError
 from .lock import locked
 from .measures import Measure
-from .progress import Far, Step
+from .progress import Far, Step, say
 
 OLDEST_QEMU = (7, 2)
 # Lines of apt-get: what it will install, and the steps of each package.
@@ -144,6 +144,8 @@ def _install(settings: Settings, names: list[str], command: str) -> None:
         if shutil.which("sudo") is None:
             raise KeelError(f"these packages are missing: {' '.join(names)}", f"as root run: {command}")
         prefix = ["sudo"]
+    by = " ".join([*prefix, "apt-get"])
+    say(f"this machine lacks {' '.join(names)}: {by} installs {'it' if len(names) == 1 else 'them'} now (--no-install refuses)")
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "Dpkg::Use-Pty=0"]
     install = [*apt, "install", "-y", "--no-install-recommends", *names]
     what, remedy = f"installing {' '.join(names)}", f"see the lines above, then run: {command}"

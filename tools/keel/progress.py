@@ -18,7 +18,7 @@ MOST_SECONDS = 120
 
 def say(line: str) -> None:
     """One line for the user; standard output belongs to the guest's command."""
-    print(f"keel: {plain.lines(line)}", file=sys.stderr, flush=True)
+    print(f"keel: {plain.line(line)}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Step:
     def _show(self, how_far: str) -> None:
         self.shown = time.monotonic()
         elapsed = int(self.shown - self.started)
-        text = f"keel: {self.what} ..." + (f" {elapsed} s, {how_far}" if how_far else "")
+        text = plain.line(f"keel: {self.what} ..." + (f" {elapsed} s, {how_far}" if how_far else ""))
         if self.terminal:
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
         else:
@@ -105,4 +105,4 @@ class Step:
         elapsed = time.monotonic() - self.started
         if self.mostly_short and elapsed < REDRAW_S:
             return
-        print(f"{start}keel: {self.what}: {end}, {elapsed:.0f} s", file=sys.stderr, flush=True)
+        print(f"{start}keel: {plain.line(self.what)}: {end}, {elapsed:.0f} s", file=sys.stderr, flush=True)

@@ -25,7 +25,7 @@ SOCKET_PATH_MAX = 108
 # Guests' folders lie beside it. It begins with a dot, which no guest's name does.
 LOOKING = ".slots.lock"
 SYMBOLS = "symbols"
-RUN = "run"
+RUN, CUT_OFF = "run", "cut-off"
 # The link in a slot's folder to its private directory, and how the name of that begins.
 PRIVATE = "private"
 PRIVATE_PREFIX = "keel-"
@@ -105,6 +105,17 @@ class Slot:
             return Run(**json.loads((self.directory / RUN).read_text()))
         except NOT_WHOLE:
             return None
+
+    def note_cut_off(self) -> None:
+        """Note for who stops our guest that it was ended while it kept a disk and nothing in it listened."""
+        self._note(CUT_OFF, {"process": os.getpid()})
+
+    def was_cut_off(self, run: Run) -> bool:
+        """Whether that was noted of this run, which has ended; the note stays when another one has the slot."""
+        try:
+            return bool(json.loads((self.directory / CUT_OFF).read_text())["process"] == run.process)
+        except (*NOT_WHOLE, KeyError):
+            return False
 
     def _note(self, name: str, content: Mapping[str, object]) -> None:
         """Write a note that another command sees whole or not at all."""

@@ -7,10 +7,10 @@ import signal
 import time
 from collections.abc import Sequence
 
-from .. import guest, slot
+from .. import guest, plain, slot
 from ..arguments import in_columns
 from ..config import Settings
-from ..errors import KeelError
+from ..errors import KeelError, Status
 from ..progress import say
 
 UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
@@ -21,7 +21,7 @@ END_S = 10.0
 def ps(settings: Settings) -> None:
     """Print a table of the guests that run."""
     rows = [
-        (found.name, run.system, lasted(time.time() - run.began), run.command or "(shell)")
+        (found.name, run.system, lasted(time.time() - run.began), plain.line(run.command or "(shell)"))
         for found in slot.running(settings)
         if (run := found.run())
     ]
@@ -35,11 +35,15 @@ def lasted(seconds: float) -> str:
 
 
 def stop(settings: Settings, names: Sequence[str]) -> None:
-    """Power off each of the guests. If one of them does not exist, none is stopped."""
+    """Power off each of the guests. If one of them does not exist, none is stopped.
+
+    KeelError at the end, with a status of its own, where one was ended in another way that may have damaged what it keeps.
+    """
     wanted = [named(settings, name) for name in dict.fromkeys(names)]
-    for found in wanted:
-        if run := found.run():
-            _stop(settings, found.name, run)
+    damaged = [found.name for found in wanted if (run := found.run()) and not _stop(settings, found, run)]
+    if damaged:
+        what = f"{', '.join(damaged)} did not power off in order: disks that are kept may be damaged"
+        raise KeelError(what, "", Status.NOT_POWERED_OFF)
 
 
 def named(settings: Settings, name: str) -> slot.Slot:
@@ -50,24 +54,26 @@ def named(settings: Settings, name: str) -> slot.Slot:
     return running[name]
 
 
-def _stop(settings: Settings, name: str, run: slot.Run) -> None:
+def _stop(settings: Settings, mine: slot.Slot, run: slot.Run) -> bool:
+    """Whether the guest has ended without harm to a disk that it keeps."""
     try:
         process = os.pidfd_open(run.process)
     except ProcessLookupError:
-        return
+        return True
     try:
         # The process id may have been reused: while the slot has the same note, it has not.
-        if not any(found.name == name and found.run() == run for found in slot.running(settings)):
-            return
+        if not any(found.name == mine.name and found.run() == run for found in slot.running(settings)):
+            return True
         signal.pidfd_send_signal(process, signal.SIGUSR1)
         if ends(process, guest.LONG_GRACE_S):
-            return
+            return not mine.was_cut_off(run)
         signal.pidfd_send_signal(process, signal.SIGTERM)
-        say(f"{name} did not power off in {guest.LONG_GRACE_S:g} s and was ended: disks that it keeps may be damaged")
+        say(f"{mine.name} did not power off in {guest.LONG_GRACE_S:g} s and was ended")
         if not ends(process, END_S):
-            raise KeelError(f"{name} does not end", f"end process {run.process}")
+            raise KeelError(f"{mine.name} does not end", f"end process {run.process}")
+        return False
     except ProcessLookupError:
-        return
+        return not mine.was_cut_off(run)
     finally:
         os.close(process)
 

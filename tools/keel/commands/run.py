@@ -62,6 +62,8 @@ def run(
         release.refuse(choices)
         settings, choices = release.opened(settings, choices, choices.release)
     trusted.check_shares(settings, choices.shares)
+    if wish := _layer(choices):
+        layers.check_packages(settings, wish)
     with forward.held(_forwards(choices)) as forwards:
         return _run(settings, choices, forwards, dialogue, start_reader)
 
@@ -114,6 +116,7 @@ def _run(
             command=None if choices.command is None else os.fsencode(choices.command),
             timeout_s=choices.timeout_s,
             power_off_s=guest.LONG_GRACE_S if choices.persist or choices.init != "keel" else guest.POWER_OFF_GRACE_S,
+            keeps=choices.persist,
             debugger=dialogue,
             firmware_speaks=choices.uefi,
             bochs=machine.BOCHS_PROCESSOR if choices.bochs else None,

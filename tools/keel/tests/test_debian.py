@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where Debian's archive is looked for."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from keel import debian
+from keel import boot, debian, layers
+from keel.commands import run
 from keel.config import Settings
+from keel.errors import KeelError
 
 
 def test_both_formats_of_sources_are_read() -> None:
@@ -86,3 +89,53 @@ def test_a_version_of_linux_is_built_apart(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_only_the_way_to_the_archive_is_taken_from_the_host(line: str, taken: bool) -> None:
     assert bool(debian.TAKEN_OVER.match(line)) is taken
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands in for apt's programs; the file has the names in the lists, and `new` in the same folder those after an update."""
+    names, programs = tmp_path / "names", tmp_path / "bin"
+    programs.mkdir()
+    update = f"echo >> {tmp_path}/updates; [ -e {tmp_path}/new ] || exit 100; cp {tmp_path}/new {names}; touch $LISTS/x_Packages"
+    scripts = {"apt-cache": f"cat {names} 2> /dev/null; true", "apt-config": "true", "apt-get": update}
+    for name, script in scripts.items():
+        (programs / name).write_text(f"#!/bin/sh\nLISTS=${{APT_CONFIG%/*}}/state/lists\n{script}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    return names
+
+
+def updates(apt: Path) -> int:
+    file = apt.with_name("updates")
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_what_the_archive_lacks_is_known_by_new_lists(apt: Path, settings: Settings) -> None:
+    """What old lists have is there; for what they lack new ones are fetched, which then count for a day."""
+    archive = debian.Archive(settings)
+    apt.write_text("vim awk\n")
+    assert archive.lacks(["vim", "awk"]) == [] and updates(apt) == 0
+    apt.with_name("new").write_text("vim\nawk\nlater\n")
+    assert archive.lacks(["vim", "later", "vimm"]) == ["vimm"] and updates(apt) == 1
+    assert archive.lacks(["vimm", "nosuch"]) == ["nosuch", "vimm"] and updates(apt) == 1
+    os.utime(archive.directory / debian.UPDATED, (0, 0))
+    assert archive.lacks(["vimm"]) == ["vimm"] and updates(apt) == 2
+
+
+def test_without_lists_and_network_nothing_is_said_to_be_lacking(apt: Path, settings: Settings) -> None:
+    assert debian.Archive(settings).lacks(["nosuch"]) == [] and updates(apt) == 1
+
+
+def test_an_unknown_package_is_refused_before_anything_begins(
+    apt: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless its layer is there. Another architecture's are in no lists."""
+    monkeypatch.setattr(run, "_run", lambda *arguments: 0)
+    apt.with_name("new").write_text("vim\n")
+    for names in (("nosuch",), ("nosuch", "vim", "some:i386")):
+        with pytest.raises(KeelError, match=r"has no package nosuch$"):
+            run.run(settings, boot.Choices(packages=names))
+    assert run.run(settings, boot.Choices(packages=("vim", "nosuch:i386"))) == 0
+    found = layers.Layer("nosuch", ("nosuch",), settings.cache)
+    monkeypatch.setattr(layers, "of_base", lambda base: [found])
+    assert run.run(settings, boot.Choices(packages=("nosuch",))) == 0

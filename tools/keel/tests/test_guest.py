@@ -164,12 +164,12 @@ def test_what_a_guest_says_gives_the_users_terminal_no_order(
     with slot.taken(settings, "keel") as mine:
         ended = guest.run(replace(settings, verbose=True), qemu.Guest(kernel=Path("k")), Plan(mine, b"true"))
     shown = capfd.readouterr().err
-    assert shown.count("^[]0;title^G ä \\x9b31m^?\r\n\\xff") == 2 and "\x1b" not in shown and "\x07" not in shown
+    assert shown.count("\\x1b]0;title\\x07 ä \\x9b31m\\x7f\r\n\\xff") == 2 and "\x1b" not in shown and "\x07" not in shown
     assert ended.console_log.read_bytes() == said
     configuration = replace(ended, emulator_status=machine.emulator_status(machine.EXIT_BOOT_CONFIGURATION))
     ended.kernel_log.write_bytes(said[:-1] + b"at: \x1b[2Jlast")
     conclude(EXEC, configuration)
-    assert "error: at: ^[[2Jlast\n" in capfd.readouterr().err
+    assert "error: at: \\x1b[2Jlast\n" in capfd.readouterr().err
 
 
 def test_a_port_takes_larger_frames_than_a_serial_line(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
@@ -459,6 +459,21 @@ def test_a_guest_where_nothing_listens_is_ended(shell: Shell, run: Run) -> None:
         shell(STOP_US + "time.sleep(600)")
     with pytest.raises(Interrupted):
         run(STOP_US + "time.sleep(600)")
+
+
+def test_a_guest_that_is_ended_while_it_keeps_a_disk_is_noted(
+    run: Run, settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """For who stops it, to whom its status says nothing; also when another run has the slot."""
+    for keeps in (False, True):
+        with pytest.raises(Interrupted):
+            run(STOP_US + "time.sleep(600)", keeps=keeps)
+        assert ("disks that it keeps may be damaged" in capfd.readouterr().err) == keeps
+        with slot.taken(settings, "keel") as mine:
+            mine.note_run("keel", None)
+            noted = mine.run()
+            assert noted and mine.was_cut_off(noted) == keeps
+            assert not mine.was_cut_off(replace(noted, process=noted.process + 1))
 
 
 def test_the_end_of_input_is_said_at_each_prompt(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,3 +94,17 @@ def test_objects_are_copied_with_their_times_and_commands_of_the_new_place(tmp_p
     assert (out / "mm" / ".slab.o.cmd").read_text() == command.format(source=source, out=out)
     assert {path.stat().st_mtime for path in out.rglob("*.*") if path.is_file()} == {1000}
     assert not (out / BUILD_STAMP).exists() and not (tmp_path / "other.new").exists()
+
+
+def test_the_second_build_of_linux_is_announced(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once: whoever has waited for the server's would think that it begins again."""
+    monkeypatch.setattr(linux, "_prepare", lambda settings: None)
+    monkeypatch.setattr(linux, "_build", lambda *arguments: None)
+    linux.build_native(settings)
+    assert "native Linux is a build of its own" in capsys.readouterr().err
+    settings.native_kernel.parent.mkdir(parents=True)
+    settings.native_kernel.touch()
+    linux.build_native(settings)
+    assert not capsys.readouterr().err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keel import boot, debugger, machine, packages, qemu
+from keel import boot, debugger, machine, packages, progress, qemu
 from keel.commands.run import after_dialogue, conclude, greet, needs_of
 from keel.config import Settings
 from keel.console import End
@@ -277,3 +277,35 @@ def test_a_set_needs_nothing_that_builds(
     monkeypatch.setenv("DISPLAY", ":0")
     window = packages.WINDOW if choices.graphic else ()
     assert {*needs_of(from_set, choices)} == {*packages.EMULATOR, *more, *window}
+
+
+@pytest.mark.parametrize(
+    ("log", "fields"),
+    [
+        ("kernel_log", {"emulator_status": 2 * machine.EXIT_BOOT_CONFIGURATION + 1}),
+        ("emulator_log", {"emulator_status": 1}),
+        ("console_log", {"emulator_status": 2 * machine.EXIT_POWER_OFF + 1}),
+    ],
+)
+def test_a_guests_escape_sequences_are_shown_as_text(
+    log: str, fields: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a line of ours quotes of a guest does not act on the user's terminal."""
+    ended = outcome(tmp_path, **fields)
+    path = tmp_path / log
+    path.write_text("keel-init: error: \x1b]0;title\x07\x1b[2J\x9b1m \u202eµ\n")
+    setattr(ended, log, path)
+    assert conclude(EXEC, ended)
+    said = capsys.readouterr().err
+    assert "\\x1b]0;title\\x07\\x1b[2J\\x9b1m \\u202eµ" in said
+    assert all(sign.isprintable() for sign in said.rstrip("\n"))
+
+
+def test_errors_and_steps_are_one_line_of_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of files have such characters, too."""
+    assert KeelError("a\x1b[1m\nb", "c\r").line() == "keel: error: a\\x1b[1m\\nb (c\\r)"
+    with progress.Step("packing a\x1b\n") as step:
+        step.shown = 0.0
+        step.started -= 60
+        step.update("at \x07")
+    assert capsys.readouterr().err.count("\n") == 3 and "\x1b" not in capsys.readouterr().err

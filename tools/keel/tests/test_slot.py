@@ -5,14 +5,18 @@ import errno
 import fcntl
 import os
 import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from keel import boot, qemu, slot
+from keel import boot, guest, qemu, slot
 from keel.commands import debug, guests, run
-from keel.config import Settings
-from keel.errors import KeelError
+from keel.config import REPOSITORY, Settings
+from keel.errors import KeelError, Status
 
 
 def test_each_guest_has_its_own_slot_and_frees_it(tmp_path: Path) -> None:
@@ -211,3 +215,54 @@ def test_no_place_for_temporary_files_is_one_line(settings: Settings, monkeypatc
     with pytest.raises(KeelError, match="cannot write in /nowhere: No such file") as caught, slot.taken(settings, "keel"):
         pass
     assert "TMPDIR" in caught.value.remedy
+
+
+# A run that has this slot until a signal, with what it does at ./keel stop's first one.
+RUN = """
+import os, signal, sys
+from pathlib import Path
+from keel import slot
+from keel.config import Settings
+settings = Settings(build=Path(sys.argv[1]))
+with slot.taken(settings, "keel", sys.argv[2]) as mine:
+    mine.note_run("keel", None)
+    def end(*_):
+        {}
+        os._exit(0)
+    signal.signal(signal.SIGUSR1, {})
+    print("runs", flush=True)
+    signal.pause(); signal.pause()
+"""
+STUBBORN, CUT_OFF, ORDERLY = ("", "signal.SIG_IGN"), ("mine.note_cut_off()", "end"), ("", "end")
+
+
+@contextmanager
+def running(settings: Settings, **kinds: tuple[str, str]) -> Iterator[None]:
+    """Runs by these names."""
+    with ExitStack() as stack:
+        for name, kind in kinds.items():
+            argv = [sys.executable, "-c", RUN.format(*kind), str(settings.build), name]
+            environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "tools")}
+            child = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment))
+            stack.callback(child.kill)
+            assert child.stdout and child.stdout.readline() == "runs\n"
+        yield
+
+
+@pytest.mark.parametrize("kind", [STUBBORN, CUT_OFF])
+def test_a_guest_that_did_not_power_off_is_no_success(
+    kind: tuple[str, str], settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script would go on and copy the disk. The others are stopped all the same."""
+    monkeypatch.setattr(guest, "LONG_GRACE_S", 1.0)
+    with running(settings, first=kind, second=ORDERLY), pytest.raises(KeelError, match="first did not power off") as caught:
+        guests.stop(settings, ["first", "second"])
+    assert caught.value.status == Status.NOT_POWERED_OFF and "second" not in caught.value.what
+    assert slot.running(settings) == []
+    assert ("was ended" in capsys.readouterr().err) == (kind == STUBBORN)
+
+
+def test_guests_that_power_off_are_a_success(settings: Settings) -> None:
+    with running(settings, first=ORDERLY, second=ORDERLY):
+        guests.stop(settings, ["first", "second"])
+    assert slot.running(settings) == []
