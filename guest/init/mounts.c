@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -28,29 +29,32 @@
 /* Lock files of all users, as in Debian: nobody fills what services need. */
 #define LOCK RUN "/lock"
 
+#define OPTIONS_MAX 80
+#define PAGE_BYTES 4096
+/* One file for so many pages of the size: without data it takes about a quarter of a page. */
+#define PAGES_PER_FILE 2
+
 /*
- * Any user may fill those of memory, which nobody can take back. So all of them, with the half of
- * the memory that Linux gives a root in memory, leave some to others.
+ * Any user may fill some of those that are in memory, and nobody takes back what is there. They have
+ * hundredths of the memory, beside a root on a disk and beside one in memory, to which Linux
+ * gives half: all of them together leave some to others.
  */
 static const struct {
 	const char *type;
 	const char *target;
 	unsigned long flags;
-	/* Beside a root on a disk, and beside one in memory. */
-	const char *options[2];
+	const char *options;
+	unsigned int size[2];
 } mounts[] = {
-	{ "proc", "/proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, { NULL } },
-	{ "sysfs", "/sys", MS_NOSUID | MS_NOEXEC | MS_NODEV, { NULL } },
-	{ "devtmpfs", "/dev", MS_NOSUID, { "mode=0755", "mode=0755" } },
-	{ "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC,
-	  { "gid=5,mode=620,ptmxmode=666", "gid=5,mode=620,ptmxmode=666" } },
-	{ "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV,
-	  { "mode=1777,size=25%", "mode=1777,size=15%" } },
-	{ "mqueue", "/dev/mqueue", MS_NOSUID | MS_NOEXEC | MS_NODEV, { NULL } },
-	{ "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, { "mode=1777,size=40%", "mode=1777,size=15%" } },
-	{ "tmpfs", RUN, MS_NOSUID | MS_NODEV, { "mode=0755,size=10%", "mode=0755,size=5%" } },
-	{ "tmpfs", LOCK, MS_NOSUID | MS_NODEV | MS_NOEXEC,
-	  { "mode=1777,size=5m", "mode=1777,size=5m" } },
+	{ "proc", "/proc", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL, { 0 } },
+	{ "sysfs", "/sys", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL, { 0 } },
+	{ "devtmpfs", "/dev", MS_NOSUID, "mode=0755", { 0 } },
+	{ "devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666", { 0 } },
+	{ "tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777", { 25, 10 } },
+	{ "mqueue", "/dev/mqueue", MS_NOSUID | MS_NOEXEC | MS_NODEV, NULL, { 0 } },
+	{ "tmpfs", "/tmp", MS_NOSUID | MS_NODEV, "mode=1777", { 40, 15 } },
+	{ "tmpfs", RUN, MS_NOSUID | MS_NODEV, "mode=0755", { 0 } },
+	{ "tmpfs", LOCK, MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=1777", { 1, 1 } },
 };
 
 static const char *const links[][2] = {
@@ -89,8 +93,22 @@ static int is_in_memory(void)
 		info.f_type == OVERLAYFS_SUPER_MAGIC);
 }
 
+/* The options of a mount, into a buffer if it has a size. */
+static const char *options_of(size_t number, int in_memory, char options[OPTIONS_MAX])
+{
+	unsigned int size = mounts[number].size[in_memory];
+	struct sysinfo info;
+
+	if (size == 0 || sysinfo(&info) < 0)
+		return mounts[number].options;
+	snprintf(options, OPTIONS_MAX, "%s,size=%u%%,nr_inodes=%lu", mounts[number].options, size,
+		 info.totalram / 100 * size * info.mem_unit / PAGE_BYTES / PAGES_PER_FILE);
+	return options;
+}
+
 void mount_all(void)
 {
+	char options[OPTIONS_MAX];
 	int in_memory = is_in_memory();
 	size_t i;
 
@@ -100,7 +118,7 @@ void mount_all(void)
 		    holds_files(mounts[i].target))
 			continue;
 		mount(mounts[i].type, mounts[i].target, mounts[i].type,
-		      mounts[i].flags, mounts[i].options[in_memory]);
+		      mounts[i].flags, options_of(i, in_memory, options));
 	}
 	for (i = 0; i < COUNT(links); i++)
 		(void)!symlink(links[i][0], links[i][1]);
