@@ -514,8 +514,8 @@ class _Run:
         """
         if line is self.console and self.attached and self.attached.behind:
             return False
-        framed = isinstance(line, _FramedLine)
-        return self.outputs.size < (line.channel.capacity.credit + MOST_WAITING if framed else MOST_UNREAD)
+        most = line.channel.capacity.credit + MOST_WAITING if isinstance(line, _FramedLine) else MOST_UNREAD
+        return self.outputs.size < most
 
     def write_lines(self) -> None:
         """Hand the emulator, our reader, and a terminal that is attached, what waits for each."""
