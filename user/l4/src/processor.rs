@@ -2,6 +2,9 @@
 //! What executes a program's instructions: programs that run random ones avoid an emulator's
 //! faults.
 
+// Reading CPUID is unsafe up to Rust 1.93 and safe from then on.
+#![allow(unused_unsafe)]
+
 use core::arch::x86_64::{__cpuid, CpuidResult};
 
 /// CPUID 1, ECX: a hypervisor has leaves of its own, the first of which has its name.
