@@ -85,7 +85,7 @@ def test_what_cannot_be_a_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", slot.VIEWS)
 def test_no_guest_is_called_like_a_view_of_gdb(name: str) -> None:
-    with pytest.raises(KeelError, match="./keel gdb shows"):
+    with pytest.raises(KeelError, match=r"\./keel gdb shows"):
         boot.check(boot.Choices(name=name))
     boot.check(boot.Choices(name=f"{name}-2"))
 
