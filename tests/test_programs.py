@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, run_guest, run_in_tests, together
+from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, complains, run_guest, run_in_tests, together
 
 LIMIT_S = 400
 SWAP_BYTES = 256 << 20
@@ -84,6 +84,7 @@ OOPS = (
 )
 
 
+@complains("Oops: vector 14")
 def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
     """A process that faults in the kernel while it accesses user memory dies. No other processor waits for the end of that
     access.
