@@ -67,7 +67,15 @@ void l4_gate_close(void);
 void l4_stub_replace(struct pt_regs *regs);
 bool l4_stub_undefined(struct pt_regs *regs);
 
-/* kernel/place.c */
+/*
+ * kernel/place.c. Beside its next place, thread.place says that a thread runs in Linux's task or
+ * in supervisor mode.
+ */
+#define L4_PLACED 4UL
+static inline bool l4_is_placed(const struct task_struct *task)
+{
+	return READ_ONCE(task->thread.place) & L4_PLACED;
+}
 void l4_place_program(bool wide);
 
 /* mm/small.c */
