@@ -2,12 +2,14 @@
 """A program in the task of Linux itself, run by the server threads (docs/placements.md)."""
 
 import signal
+import struct
 from collections.abc import Sequence
 
 import pytest
-from conftest import GUEST_DIRECTORY, Result, run_in_tests, together
+from conftest import GUEST_DIRECTORY, LINUX, Result, run_in_tests, together
 
 LIMIT_S = 180
+PAGE_SIZE = 4096
 TRANSCRIPT_LIMIT_S = 1200
 # Where Linux's image is: a program that reads it is in Linux's task.
 LINUX_IMAGE = "ffffffffc1000000"
@@ -264,6 +266,36 @@ gcc -static -o loading loading.c -ldl 2> /dev/null
     large, ordinary, *rest = result.output.splitlines()
     assert large == ordinary == str(128 + signal.SIGSEGV), result
     assert rest == ["1 3", "0", "2.5", "cli 1 cr0 1 msr 1", "other 1"], result
+
+
+# UD2
+UNDEFINED = bytes.fromhex("0f0b")
+SEGMENTS_AT = 32
+# Type and flags, then place in the file, address, and two more words.
+SEGMENT = "<IIQQQQ"
+
+
+def undefined_in_linux() -> int:
+    """An address of Linux's text with an instruction that raises an exception."""
+    file = (LINUX / "l4" / "vmlinux").read_bytes()
+    (table,) = struct.unpack_from("<Q", file, SEGMENTS_AT)
+    _, _, at, address, _, _ = struct.unpack_from(SEGMENT, file, table)
+    return int(address) + file.index(UNDEFINED, at + PAGE_SIZE) - int(at)
+
+
+@together("inside")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_wild_jumps_end_the_program_alone(processors: int) -> None:
+    """To addresses that it does not have, and into Linux's text with its own stack; Linux logs no oops and goes on."""
+    places = [0x8000_0000_0000, 0xFFFF_7000_0000_0000, 0xFFFF_8880_0000_0000, 0xFFFF_FFFF_FF60_0000, undefined_in_linux()]
+    jumps = "\n".join(
+        f"{COMMAND} {where} python3 -c 'import ctypes; ctypes.CFUNCTYPE(None)({place:#x})()'; echo $?"
+        for place in places
+        for where in ("process", "server")
+    )
+    result = inside(f"{jumps}\n{COMMAND} server ./place only {LINUX_IMAGE}", processors=processors)
+    fault, undefined = 128 + signal.SIGSEGV, 128 + signal.SIGILL
+    assert result.output.split() == [*map(str, [fault] * (2 * len(places) - 1)), str(undefined), "other", "1"], result.error
 
 
 # What `access try` says of a process that may be traced, and of one that may not.

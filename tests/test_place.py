@@ -268,3 +268,28 @@ try keel-place kernel ./access master
 """
     dumpable = ["Operation not permitted, dumpable 1", NO_WAY]
     assert accesses(tries, *COLOCATED) == ["allowed, dumpable 1", EVERY_WAY, *WORKER, *WORKER, *dumpable]
+
+
+# What differs in supervisor mode: there INT, its selectors and its instructions do what they do.
+OF_SUPERVISOR = {
+    "faults.bad_segment",
+    "faults.each_software_interrupt",
+    "faults.other_traps",
+    "faults.privileged_instructions",
+    "faults.software_interrupts",
+}
+LEAST_FAULTS = 28
+
+
+@together("place")
+def test_faults_beside_linux_in_supervisor_mode() -> None:
+    """Each way to an address that no program has raises in both placements the signal that it raises in a process."""
+    same = f"grep -v -e {' -e '.join(sorted(OF_SUPERVISOR))}"
+    command = f"""
+cp transcript placed; ./transcript --list | grep '^faults' | {same} > names
+./transcript --by ./transcript $(cat names) | sort > outside; ./transcript --by ./placed $(cat names) | sort > inside
+wc -l < outside; diff outside inside; dmesg | grep -c -e Oops -e WARNING
+"""
+    result = placed(command, "--place", f"{GUEST_DIRECTORY}/placed=kernel", programs=("transcript",))
+    count, *different = result.output.splitlines()
+    assert int(count) >= LEAST_FAULTS and different == ["0"], result.output + result.error
