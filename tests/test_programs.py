@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, complains, run_guest, run_in_tests, together
+from keel.errors import Status
 
 LIMIT_S = 400
 SWAP_BYTES = 256 << 20
@@ -92,6 +93,17 @@ def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
     image = build_module("keel", tmp_path, "keel_oops")
     result = run_guest("keel", OOPS, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
     assert result.output.splitlines() == [str(128 + signal.SIGSEGV), "alive", "Oops: vector 14"], result.output + result.error
+
+
+@complains("Oops: vector")
+@pytest.mark.parametrize("address", ["10", "7fffffff0000", "800000000000", "ffff700000000000", "ffffffffffffff00"])
+def test_a_fault_without_a_stack_is_an_oops(tmp_path: Path, address: str) -> None:
+    """Linux's own code has lost its stack pointer: it says so, and panics."""
+    image = build_module("keel", tmp_path, "keel_stack")
+    command = f"cat > keel_stack.ko; insmod keel_stack.ko && echo {address} > /proc/keel_stack"
+    result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S, options=["--verbose"])
+    assert result.status == Status.LINUX_PANIC, result.error
+    assert "Oops: vector" in result.error and "Fatal exception without a stack" in result.error, result.error[-2000:]
 
 
 def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:

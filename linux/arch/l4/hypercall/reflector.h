@@ -3,6 +3,7 @@
 #ifndef _L4_REFLECTOR_H
 #define _L4_REFLECTOR_H
 
+#include <asm/page_types.h>
 #include <asm/ptrace.h>
 
 struct l4_trap {
@@ -11,6 +12,9 @@ struct l4_trap {
 	unsigned long error_code;
 	unsigned long address;
 };
+
+/* The stack of a thread that has none of Linux's any more: its trap is Linux's last. */
+extern char l4_last_stack[THREAD_SIZE];
 
 unsigned long l4_reflector_create(unsigned int cpu);
 void l4_reflector_init(void);

@@ -164,6 +164,12 @@ void l4_check_selectors(struct pt_regs *regs)
 	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
 }
 
+/* Returns true if the thread of a trap had no stack of Linux's: nothing can go on there. */
+static bool l4_has_no_stack(const struct l4_trap *trap)
+{
+	return (unsigned long)trap - (unsigned long)l4_last_stack < sizeof(l4_last_stack);
+}
+
 /* The oops: reports a fatal trap of the server's code, and kills the task or panics. */
 static void __noreturn l4_die(struct l4_trap *trap)
 {
@@ -177,8 +183,9 @@ static void __noreturn l4_die(struct l4_trap *trap)
 	show_stack(current, (unsigned long *)(trap + 1), KERN_EMERG);
 	bust_spinlocks(0);
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
-	if (in_interrupt() || panic_on_oops)
-		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
+	if (in_interrupt() || panic_on_oops || l4_has_no_stack(trap))
+		panic("Fatal exception%s", l4_has_no_stack(trap) ? " without a stack" :
+					   in_interrupt() ? " in interrupt" : "");
 	/* End the sections that it was in: a flush would wait for them. */
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
 	this_cpu_write(l4_lockless_walk, 0);
@@ -196,6 +203,8 @@ void l4_kernel_trap(struct l4_trap *trap)
 {
 	struct pt_regs *regs = &trap->regs;
 
+	if (l4_has_no_stack(trap))
+		l4_die(trap);
 	if (trap->vector == X86_TRAP_UD) {
 		if (report_bug(regs->ip, regs) == BUG_TRAP_TYPE_WARN) {
 			regs->ip += LEN_UD2;
