@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, complains, run_guest, run_in_tests, together
+from conftest import GUEST_SOURCES, LINUX, PLACED, SYSTEMS, Result, complains, run_guest, run_in_tests, together
 from keel.errors import Status
 
 LIMIT_S = 400
@@ -104,6 +104,15 @@ def test_a_fault_without_a_stack_is_an_oops(tmp_path: Path, address: str) -> Non
     result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S, options=["--verbose"])
     assert result.status == Status.LINUX_PANIC, result.error
     assert "Oops: vector" in result.error and "Fatal exception without a stack" in result.error, result.error[-2000:]
+
+
+@pytest.mark.skipif(bool(PLACED), reason="the module calls the µ-kernel as in user mode")
+def test_pages_of_the_kernel_are_mapped_when_they_are_used(tmp_path: Path) -> None:
+    """Those that the µ-kernel lacks, as where it had no room for them, although Linux's tables have them."""
+    image = build_module("keel", tmp_path, "keel_again")
+    command = "cat > keel_again.ko; insmod keel_again.ko && cat /proc/keel_again; dmesg | grep Oops"
+    result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S)
+    assert result.output == "status 0\n64 of 64 pages\n", result.output + result.error
 
 
 def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
  * faults only where a fixup exists or where it is broken. Both are decided on the faulting thread
  * itself, as on hardware: the reflector pushes the registers on that thread's stack and resumes it
  * in l4_reflector_entry, which calls l4_kernel_trap(). A thread whose stack pointer is not Linux's
- * gets the last stack, on which Linux ends. A reflector uses nothing of Linux and never
- * faults. On processors without WRGSBASE it also sets a thread's gs
+ * gets the last stack, on which Linux ends. A reflector uses nothing of Linux but its page tables
+ * (l4_map_again()) and never faults. On processors without WRGSBASE it also sets a thread's gs
  * base. Each processor has one, with a priority above the server: while the IRQ thread waits for
  * the reply to a fault in an interrupt handler, the server must not run.
  */
@@ -88,9 +88,13 @@ static bool l4_emulate_wrgsbase(struct keel_frame *frame)
  * Makes the frame that of a thread that goes on, in its handler or where it was. Returns false if
  * it cannot, or if the message is none that is served.
  */
-static bool l4_reflect(struct keel_frame *frame, const struct keel_message *m)
+static bool l4_reflect(struct keel_utcb *utcb, struct keel_frame *frame,
+		       const struct keel_message *m)
 {
 	if (keel_kind(m) == KEEL_KIND_PAGE_FAULT) {
+		/* The last word says that a page is there, without the right. */
+		if (!m->words[3] && l4_map_again(m->words[0], keel_label(m), utcb))
+			return true;
 		l4_page_fault_words(frame, m);
 	} else if (keel_kind(m) == KEEL_KIND_EXCEPTION) {
 		frame->vector = keel_label(m);
@@ -113,7 +117,7 @@ static void l4_reflector_loop(struct keel_utcb *utcb)
 		flags = KEEL_IPC_RECEIVE | KEEL_IPC_OPEN;
 		if (m.status || !keel_is_own(m.partner))
 			continue;
-		if (!l4_inside_reflect(frame, &m, cpu) && !l4_reflect(frame, &m))
+		if (!l4_inside_reflect(frame, &m, cpu) && !l4_reflect(utcb, frame, &m))
 			continue;
 		m.tag = KEEL_TAG(0, REPLY_WORDS);
 		flags |= KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO;

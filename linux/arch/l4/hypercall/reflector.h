@@ -21,6 +21,8 @@ void l4_reflector_init(void);
 void l4_reflector_entry(void);
 void l4_kernel_trap(struct l4_trap *trap);
 
+bool l4_map_again(unsigned long address, unsigned long right, struct keel_utcb *utcb);
+
 /*
  * A message about a server thread that runs a program: returns true if the frame is where the
  * thread goes on, false for a fault of Linux's own code (kernel/inside.c).
