@@ -335,6 +335,33 @@ CHECK(tracing, breakpoints_at_the_end)
 	kill(pid, SIGKILL);
 }
 
+/* Selectors that the return to user mode refuses: data's as code's, code's as the stack's, none's. */
+CHECK(tracing, bad_selectors)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+		unsigned long selector;
+	} tries[] = {
+		{ "code", offsetof(struct user_regs_struct, cs), 0x2b },
+		{ "no_code", offsetof(struct user_regs_struct, cs), 0x1233 },
+		{ "stack", offsetof(struct user_regs_struct, ss), 0x33 },
+		{ "kernel_code", offsetof(struct user_regs_struct, cs), 0x10 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(tries); i++) {
+		pid_t pid = start_traced(return_word);
+
+		say_result(tries[i].name, ptrace(PTRACE_POKEUSER, pid, tries[i].offset, tries[i].selector));
+		ptrace(PTRACE_CONT, pid, NULL, NULL);
+		say_stop("then", pid);
+		ptrace(PTRACE_CONT, pid, NULL, (void *)SIGSEGV);
+		say_stop("end", pid);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+}
+
 CHECK(tracing, errors)
 {
 	pid_t pid = spawn();

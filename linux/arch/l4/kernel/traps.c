@@ -148,20 +148,36 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 }
 
 /*
- * Sends a general protection fault if a signal frame named selectors that x86 refuses on the return
- * to user mode. Without this check the micro-kernel would silently replace them by good ones.
+ * Sends a general protection fault if a signal frame, or a tracer, named selectors that x86 refuses
+ * on the return to user mode. Without this check the micro-kernel would silently replace them by
+ * good ones, and those of 64-bit code by those of 32-bit code where a program runs no other.
+ * Called with interrupts on.
  */
 void l4_check_selectors(struct pt_regs *regs)
 {
+	const mm_context_t *context = &current->mm->context;
 	unsigned long bad;
 
 	if (regs->cs != __USER_CS && regs->cs != __USER32_CS)
 		bad = regs->cs;
 	else if (regs->ss != __USER_DS)
 		bad = regs->ss;
+	else if (unlikely(context->window || context->resident) && regs->cs == __USER_CS &&
+		 !l4_small_leave())
+		bad = regs->cs;
 	else
 		return;
 	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
+}
+
+/* A tracer sets the selector of the code or the stack of a task, which is stopped. */
+void l4_set_selector(struct task_struct *task, unsigned long *which, unsigned short selector)
+{
+	if (*which == selector)
+		return;
+	*which = selector;
+	task->thread.place |= L4_SELECTORS_SET;
+	task->thread.ready_cpu = L4_NO_CPU;
 }
 
 /* Returns true if the thread of a trap had no stack of Linux's: nothing can go on there. */
