@@ -4,10 +4,12 @@
 This file has no tests. What needs a boot runs once for each system, and its result is kept for the session.
 """
 
+import atexit
 import io
 import os
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,7 +26,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from keel import cpio, image
+from keel import complaints, cpio, image
 from keel.config import Settings
 
 # Tests ignore the user's defaults, even if pytest is started directly.
@@ -51,6 +53,10 @@ INTERACTIVE_LIMIT_S = 400
 SYSTEMS = ("native", "keel")
 # Runs the script from standard input, and reads all of it first: commands of the script get the end of the input.
 SCRIPT = 'bash -c "$(cat)"'
+# What the guests of this process complain of; each test looks at it at its end.
+COMPLAINTS = Path(tempfile.mkdtemp(prefix="keel-tests-")) / "complaints"
+os.environ[complaints.VARIABLE] = str(COMPLAINTS)
+atexit.register(shutil.rmtree, COMPLAINTS.parent, ignore_errors=True)
 # One root for all of Debian's suites.
 DEBIAN_PACKAGES = ["--packages", "curl dpkg-dev fio gdb iperf3 libpython3.11-testsuite nginx-light postgresql stress-ng wrk"]
 
@@ -102,6 +108,27 @@ def run_guest(system: str, command: str, *, stdin: bytes = b"", limit_s: int = 1
 def together(boot: str) -> pytest.MarkDecorator:
     """The mark of tests that share a boot: they run one after the other, even if tests run in parallel."""
     return pytest.mark.xdist_group(boot)
+
+
+def complains(pattern: str) -> pytest.MarkDecorator:
+    """The mark of a test in whose guests Linux's log has warnings or an oops that the pattern finds, on purpose."""
+    return pytest.mark.complains(pattern)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark."""
+    config.addinivalue_line("markers", "complains(pattern): Linux complains in the guests of this test, and that is meant")
+
+
+@pytest.fixture(autouse=True)
+def nothing_to_complain_of(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test fails if Linux in one of its guests warned, stalled or failed without being meant to."""
+    yield
+    said = COMPLAINTS.read_text().splitlines() if COMPLAINTS.exists() else []
+    COMPLAINTS.unlink(missing_ok=True)
+    meant = [mark.args[0] for mark in request.node.iter_markers("complains")]
+    left = [line for line in said if not any(re.search(pattern, line) for pattern in meant)]
+    assert not left, "Linux's log in a guest:\n" + "\n".join(left)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,12 +2,14 @@
 """A program in the task of Linux itself, run by the server threads (docs/placements.md)."""
 
 import signal
+import struct
 from collections.abc import Sequence
 
 import pytest
-from conftest import GUEST_DIRECTORY, Result, run_in_tests, together
+from conftest import GUEST_DIRECTORY, LINUX, Result, run_in_tests, together
 
 LIMIT_S = 180
+PAGE_SIZE = 4096
 TRANSCRIPT_LIMIT_S = 1200
 # Where Linux's image is: a program that reads it is in Linux's task.
 LINUX_IMAGE = "ffffffffc1000000"
@@ -53,7 +55,8 @@ def test_32_bit_code() -> None:
 
 # The checks that set a base of gs, which is Linux's there: its own `wrgsbase` is the end of Linux.
 NOT_THERE = "machine.segment"
-# What differs there, by docs/placements.md: breakpoints in hardware, INT 0x80, ports, core dumps, and the names of the files.
+# What differs there, by docs/placements.md: breakpoints in hardware, INT 0x80, ports, core dumps, who has its files in /proc,
+# and the names of the files.
 DIFFERENT = {
     "counters.breakpoint",
     "counters.breakpoint_of_a_processor",
@@ -63,6 +66,7 @@ DIFFERENT = {
     "machine.int80",
     "machine.int80_registers",
     "machine.set_thread_area",
+    "namespaces.users",
     "process.dumpable",
     "procfs.command_line_and_environment",
     "sweeps.prctl_options",
@@ -262,3 +266,89 @@ gcc -static -o loading loading.c -ldl 2> /dev/null
     large, ordinary, *rest = result.output.splitlines()
     assert large == ordinary == str(128 + signal.SIGSEGV), result
     assert rest == ["1 3", "0", "2.5", "cli 1 cr0 1 msr 1", "other 1"], result
+
+
+# UD2
+UNDEFINED = bytes.fromhex("0f0b")
+SEGMENTS_AT = 32
+# Type and flags, then place in the file, address, and two more words.
+SEGMENT = "<IIQQQQ"
+
+
+def undefined_in_linux() -> int:
+    """An address of Linux's text with an instruction that raises an exception."""
+    file = (LINUX / "l4" / "vmlinux").read_bytes()
+    (table,) = struct.unpack_from("<Q", file, SEGMENTS_AT)
+    _, _, at, address, _, _ = struct.unpack_from(SEGMENT, file, table)
+    return int(address) + file.index(UNDEFINED, at + PAGE_SIZE) - int(at)
+
+
+@together("inside")
+@pytest.mark.parametrize("processors", [1, 2])
+def test_wild_jumps_end_the_program_alone(processors: int) -> None:
+    """To addresses that it does not have, and into Linux's text with its own stack; Linux logs no oops and goes on."""
+    places = [0x8000_0000_0000, 0xFFFF_7000_0000_0000, 0xFFFF_8880_0000_0000, 0xFFFF_FFFF_FF60_0000, undefined_in_linux()]
+    jumps = "\n".join(
+        f"{COMMAND} {where} python3 -c 'import ctypes; ctypes.CFUNCTYPE(None)({place:#x})()'; echo $?"
+        for place in places
+        for where in ("process", "server")
+    )
+    result = inside(f"{jumps}\n{COMMAND} server ./place only {LINUX_IMAGE}", processors=processors)
+    fault, undefined = 128 + signal.SIGSEGV, 128 + signal.SIGILL
+    assert result.output.split() == [*map(str, [fault] * (2 * len(places) - 1)), str(undefined), "other", "1"], result.error
+
+
+# What `access try` says of a process that may be traced, and of one that may not.
+WAYS = ["attach", "seize", "read", "write", "mem", "maps", "pagemap", "files", "program", "descriptor", "counters"]
+WAYS += ["comparison", "futexes"]
+EVERY_WAY = f"of {len(WAYS)}: {' '.join(WAYS)}"
+NO_WAY = f"of {len(WAYS)}:"
+# Starts a program that gives up root, prints what it says, and what another process of its user reaches of it.
+TRY = """
+try() {
+	"$@" > said & until grep -q worker said; do sleep 0.1; done; sleep 0.5
+	worker=$(sed -n 's/^worker \\([0-9]*\\):.*/\\1/p' said); sed -n 's/^worker [0-9]*: //p; s/^namespace/&/p' said
+	./access try $worker; kill -9 $! $worker 2> /dev/null; wait $!; rm said
+}
+"""
+WORKER = ("Operation not permitted, dumpable 0", NO_WAY)
+
+
+def accesses(tries: str, *options: str) -> list[str]:
+    """What the tries print on Keel."""
+    result = run_in_tests("keel", f"{TRY}{tries}", limit_s=LIMIT_S, options=options, programs=("access",))
+    assert result.status == 0, result.output + result.error
+    return result.output.splitlines()
+
+
+def test_who_may_trace_a_program_in_the_server() -> None:
+    """Nobody without CAP_SYS_PTRACE, whatever it says of itself: it gave up root, made a namespace, and dumps were allowed."""
+    tries = f"""
+try {COMMAND} process ./access worker -
+try {COMMAND} server ./access worker -
+try {COMMAND} server ./access worker namespace
+{COMMAND} server ./access traceme
+echo 1 > /proc/sys/fs/suid_dumpable
+try {COMMAND} server ./access worker -
+echo 0 > /proc/sys/fs/suid_dumpable
+try {COMMAND} server ./access master
+{COMMAND} server ./access traceme
+./access traceme
+"""
+    ordinary = ["allowed, dumpable 1", EVERY_WAY]
+    dumpable = ["Operation not permitted, dumpable 1", NO_WAY]
+    expected = [*ordinary, *WORKER, WORKER[0], "namespace 0", NO_WAY, "traceme Operation not permitted", *dumpable]
+    expected += [*ordinary, "traceme Operation not permitted", "traceme Success"]
+    assert accesses(tries) == expected
+
+
+def test_who_traces_executes_no_program_in_the_server() -> None:
+    """Without CAP_SYS_PTRACE a tracer's child that executes a named program is an ordinary process, and Linux says why."""
+    command = f"""
+./access exec ./place only {LINUX_IMAGE}
+setpriv --bounding-set=-sys_ptrace ./access exec ./place only {LINUX_IMAGE}
+dmesg | grep -o 'ordinary process: its tracer.*'
+"""
+    result = inside(command, PLACE, sent=("place", "access"))
+    expected = ["other 1", "other 0", "ordinary process: its tracer lacks CAP_SYS_PTRACE"]
+    assert result.output.splitlines() == expected, result.error

@@ -10,6 +10,7 @@ import pytest
 from conftest import GRACE_S, GUEST_DIRECTORY, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
 from stub import ADDRESS, STACK, Monitor, Stub, stopped
 from stub import LIMIT_S as STUB_LIMIT_S
+from test_inside import EVERY_WAY, NO_WAY, WORKER, accesses
 from test_programs import build_module
 
 LIMIT_S = 120
@@ -253,3 +254,42 @@ def test_interrupts_at_the_entries_and_exits(tmp_path: Path, program: str) -> No
         assert stub.ask("D") == "OK"
         output, _ = child.communicate(timeout=STUB_LIMIT_S + GRACE_S)
     assert (child.returncode, output) == (0, b"done\n")
+
+
+@together("place")
+def test_who_may_trace_a_program_in_supervisor_mode() -> None:
+    """Nobody without CAP_SYS_PTRACE, also not a forked worker that gave up root, as those of servers do."""
+    tries = """
+try keel-place process ./access worker -
+try keel-place kernel ./access worker -
+try keel-place kernel ./access master
+echo 1 > /proc/sys/fs/suid_dumpable
+try keel-place kernel ./access master
+"""
+    dumpable = ["Operation not permitted, dumpable 1", NO_WAY]
+    assert accesses(tries, *COLOCATED) == ["allowed, dumpable 1", EVERY_WAY, *WORKER, *WORKER, *dumpable]
+
+
+# What differs in supervisor mode: there INT, its selectors and its instructions do what they do.
+OF_SUPERVISOR = {
+    "faults.bad_segment",
+    "faults.each_software_interrupt",
+    "faults.other_traps",
+    "faults.privileged_instructions",
+    "faults.software_interrupts",
+}
+LEAST_FAULTS = 28
+
+
+@together("place")
+def test_faults_beside_linux_in_supervisor_mode() -> None:
+    """Each way to an address that no program has raises in both placements the signal that it raises in a process."""
+    same = f"grep -v -e {' -e '.join(sorted(OF_SUPERVISOR))}"
+    command = f"""
+cp transcript placed; ./transcript --list | grep '^faults' | {same} > names
+./transcript --by ./transcript $(cat names) | sort > outside; ./transcript --by ./placed $(cat names) | sort > inside
+wc -l < outside; diff outside inside; dmesg | grep -c -e Oops -e WARNING
+"""
+    result = placed(command, "--place", f"{GUEST_DIRECTORY}/placed=kernel", programs=("transcript",))
+    count, *different = result.output.splitlines()
+    assert int(count) >= LEAST_FAULTS and different == ["0"], result.output + result.error

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import GUEST_SOURCES, LINUX, SYSTEMS, Result, run_guest, run_in_tests, together
+from conftest import GUEST_SOURCES, LINUX, PLACED, SYSTEMS, Result, complains, run_guest, run_in_tests, together
+from keel.errors import Status
 
 LIMIT_S = 400
 SWAP_BYTES = 256 << 20
@@ -84,6 +85,7 @@ OOPS = (
 )
 
 
+@complains("Oops: vector 14")
 def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
     """A process that faults in the kernel while it accesses user memory dies. No other processor waits for the end of that
     access.
@@ -91,6 +93,26 @@ def test_an_oops_within_a_copy_ends_one_process(tmp_path: Path) -> None:
     image = build_module("keel", tmp_path, "keel_oops")
     result = run_guest("keel", OOPS, stdin=image, limit_s=LIMIT_S, options=["--smp", "2"])
     assert result.output.splitlines() == [str(128 + signal.SIGSEGV), "alive", "Oops: vector 14"], result.output + result.error
+
+
+@complains("Oops: vector")
+@pytest.mark.parametrize("address", ["10", "7fffffff0000", "800000000000", "ffff700000000000", "ffffffffffffff00"])
+def test_a_fault_without_a_stack_is_an_oops(tmp_path: Path, address: str) -> None:
+    """Linux's own code has lost its stack pointer: it says so, and panics."""
+    image = build_module("keel", tmp_path, "keel_stack")
+    command = f"cat > keel_stack.ko; insmod keel_stack.ko && echo {address} > /proc/keel_stack"
+    result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S, options=["--verbose"])
+    assert result.status == Status.LINUX_PANIC, result.error
+    assert "Oops: vector" in result.error and "Fatal exception without a stack" in result.error, result.error[-2000:]
+
+
+@pytest.mark.skipif(bool(PLACED), reason="the module calls the µ-kernel as in user mode")
+def test_pages_of_the_kernel_are_mapped_when_they_are_used(tmp_path: Path) -> None:
+    """Those that the µ-kernel lacks, as where it had no room for them, although Linux's tables have them."""
+    image = build_module("keel", tmp_path, "keel_again")
+    command = "cat > keel_again.ko; insmod keel_again.ko && cat /proc/keel_again; dmesg | grep Oops"
+    result = run_guest("keel", command, stdin=image, limit_s=LIMIT_S)
+    assert result.output == "status 0\n64 of 64 pages\n", result.output + result.error
 
 
 def test_memory_pressure_swaps_to_a_disk(tmp_path: Path) -> None:

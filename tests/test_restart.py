@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PLACED, REPOSITORY, run_guest, started
+from conftest import PLACED, REPOSITORY, complains, run_guest, started
 
 LIMIT_S = 300
 RESTARTS = int(os.environ.get("KEEL_RESTARTS", "5"))
@@ -186,6 +186,7 @@ BEATS = 2000
 
 
 @pytest.mark.skipif(bool(PLACED), reason="there is no program in the server beside Linux in supervisor mode")
+@complains("")
 @pytest.mark.parametrize("init", [pytest.param(WILD, id="stores"), pytest.param(CALLS, id="calls")])
 def test_wild_writes_end_linux_alone(tmp_path: Path, init: str) -> None:
     """A program in the server overwrites Linux, or calls in its name, and Linux ends. A native task's heartbeat is in time."""

@@ -154,6 +154,26 @@ def asked(name: str) -> str:
     return f"printf x >&{send}; head -c 1 <&{receive} > /dev/null; echo {name}"
 
 
+# How `wide32` ends where 64-bit code runs as such, and where a program has none.
+WIDE = "jump 77\nframe 77\ntracer 77\nfork 77 78\n"
+NARROW_ONLY = "jump 139\nframe 139\ntracer 139\nfork 139\n"
+PLACES: dict[str, tuple[str, list[str], str]] = {
+    "native": ("native", [], WIDE),
+    "process": ("keel", [], WIDE),
+    "window": ("keel", SMALL, WIDE),
+    "resident": ("keel", RESIDENT, NARROW_ONLY),
+}
+
+
+@together("small")
+@pytest.mark.parametrize("place", PLACES)
+def test_64_bit_code_of_32_bit_programs(place: str) -> None:
+    """It runs as 64-bit code, in a space of its own, or not at all; no selector makes the same bytes 32-bit code."""
+    system, options, expected = PLACES[place]
+    result = run_in_tests(system, "./wide32", limit_s=LIMIT_S, options=options, programs=("wide32",))
+    assert result.output == expected, result.error
+
+
 @together("small")
 def test_what_has_no_windows_says_so() -> None:
     """Without limits of segments programs are large, and Linux says why; no program is in the server beside windows."""

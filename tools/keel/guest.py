@@ -19,7 +19,7 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from . import attached, bochs, emulators, machine, plain, process, qemu, share
+from . import attached, bochs, complaints, emulators, machine, plain, process, qemu, share
 from .boundedlog import BoundedLog
 from .channel import PORT, SERIAL, STATUS_WHOLE, UNANSWERED, WINDOW, BrokenChannel, Capacity, Channel, Frame, Kind
 from .config import Settings
@@ -571,6 +571,7 @@ def run(settings: Settings, guest: qemu.Guest, plan: Plan) -> Outcome:
             raise KeelError(f"the guest broke the exec channel: {error}", f"see {state.outcome.console_log}") from error
         finally:
             process.end(child)
+            complaints.note(state.outcome.console_log)
     state.outcome.console_end = state.watcher.end
     return state.outcome
 

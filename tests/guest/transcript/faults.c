@@ -88,6 +88,131 @@ CHECK(faults, kernel_address)
 	say("trap=%lld", fault_context.uc_mcontext.gregs[REG_TRAPNO]);
 }
 
+/* Addresses that no program has: beyond its half, not canonical in the other one, the kernel's. */
+static void *const elsewhere[] = {
+	NONCANONICAL, (void *)0xffff700000000000UL, KERNEL_HALF, (void *)0xffffffffff600000UL,
+	(void *)-PAGE, (void *)-1UL,
+};
+
+static void jump(void *to)
+{
+	__asm__ volatile("jmp *%0" : : "r"(to));
+}
+
+static void call(void *to)
+{
+	__asm__ volatile("call *%0" : : "r"(to));
+}
+
+static void ret(void *to)
+{
+	__asm__ volatile("push %0\n\tret" : : "r"(to));
+}
+
+/* With the flag of the direction, which the kernel's code may not have. */
+static void jump_with_flag(void *to)
+{
+	__asm__ volatile("pushfq\n\torl $0x400, (%%rsp)\n\tpopfq\n\tjmp *%0" : : "r"(to) : "memory", "cc");
+}
+
+static void jump_without_stack(void *to)
+{
+	__asm__ volatile("xor %%esp, %%esp\n\tjmp *%0" : : "r"(to) : "memory");
+}
+
+/* Its stack, too, is at the address. */
+static void jump_and_stack(void *to)
+{
+	__asm__ volatile("mov %0, %%rsp\n\tjmp *%0" : : "r"(to) : "memory");
+}
+
+/* Steps to the jump, whose trap comes before the fault. */
+static void jump_in_steps(void *to)
+{
+	__asm__ volatile("pushfq\n\torl $0x100, (%%rsp)\n\tpopfq\n\tjmp *%0" : : "r"(to) : "memory", "cc");
+}
+
+static void push_at(void *to)
+{
+	__asm__ volatile("mov %0, %%rsp\n\tpush %0" : : "r"(to) : "memory");
+}
+
+static void leave_at(void *to)
+{
+	__asm__ volatile("mov %0, %%rbp\n\tleave\n\tret" : : "r"(to) : "memory");
+}
+
+/* Goes to each of these addresses in one way; the handler has a stack of its own. */
+static void go_elsewhere(const char *how, void (*go)(void *))
+{
+	static char stack[1 << 16];
+	const stack_t own = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction action;
+
+	catch_faults();
+	must("stack", sigaltstack(&own, NULL) == 0);
+	for (int number = 1; number < NSIG; number++)
+		if (!sigaction(number, NULL, &action) && action.sa_flags & SA_SIGINFO) {
+			action.sa_flags |= SA_ONSTACK;
+			sigaction(number, &action, NULL);
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(elsewhere); i++) {
+		SAY_FAULT_OF(how, elsewhere[i], go(elsewhere[i]));
+		say_trap();
+		say_bool("there", (void *)fault_context.uc_mcontext.gregs[REG_RIP] == elsewhere[i]);
+	}
+}
+
+CHECK(faults, jump_elsewhere)
+{
+	go_elsewhere("jump", jump);
+	go_elsewhere("call", call);
+	go_elsewhere("ret", ret);
+}
+
+CHECK(faults, jump_elsewhere_in_unusual_states)
+{
+	go_elsewhere("flag", jump_with_flag);
+	go_elsewhere("no_stack", jump_without_stack);
+	go_elsewhere("stack", jump_and_stack);
+	go_elsewhere("steps", jump_in_steps);
+}
+
+CHECK(faults, stack_elsewhere)
+{
+	go_elsewhere("push", push_at);
+	go_elsewhere("leave", leave_at);
+}
+
+/* Nobody handles it: the program's end, and nothing else's. */
+CHECK(faults, killed_elsewhere)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(elsewhere); i++) {
+		pid_t pid = spawn();
+
+		if (!pid) {
+			jump(elsewhere[i]);
+			_exit(0);
+		}
+		say_child("child", pid);
+	}
+}
+
+/* A handler would have the flag too. */
+CHECK(faults, killed_by_alignment_check)
+{
+	static volatile char bytes[16];
+	pid_t pid = spawn();
+
+	if (!pid) {
+		__asm__ volatile("pushfq\n\torl $0x40000, (%%rsp)\n\tpopfq\n\tmovl 1(%0), %%eax\n\t"
+				 "pushfq\n\tandl $~0x40000, (%%rsp)\n\tpopfq"
+				 : : "r"(bytes) : "rax", "memory", "cc");
+		_exit(0);
+	}
+	say_child("child", pid);
+}
+
 CHECK(faults, vsyscall_page)
 {
 	catch_faults();
@@ -186,6 +311,49 @@ CHECK(faults, software_interrupts)
 	say_trap();
 	SAY_FAULT_OF("int_0xff", NULL, __asm__ volatile("int $0xff"));
 	say_trap();
+}
+
+/* What each INT raises, as ranges of equal ones. That by which 32-bit programs call is left out. */
+CHECK(faults, each_software_interrupt)
+{
+	unsigned char *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char is[64], was[64] = "";
+
+	must("map", code != MAP_FAILED);
+	catch_faults();
+	for (int number = 0; number < 256; number++) {
+		greg_t *registers = fault_context.uc_mcontext.gregs;
+
+		memcpy(code, (unsigned char[]){ 0xcd, number, 0xc3 }, 3);
+		fault_info.si_signo = 0;
+		if (number != 0x80 && !sigsetjmp(fault_return, 1))
+			((void (*)(void))code)();
+		/* The number of the gate and its table; QEMU takes twice the number. */
+		snprintf(is, sizeof(is), "signo:%d,code:%d,trap:%lld,own_error:%d", fault_info.si_signo,
+			 fault_info.si_code, registers[REG_TRAPNO],
+			 registers[REG_ERR] == number * 16 + 2 || registers[REG_ERR] == number * 8 + 2);
+		if (number != 0x80 && strcmp(is, was))
+			say("from_%#x=%s", number, strcpy(was, is));
+	}
+}
+
+CHECK(faults, other_traps)
+{
+	catch_faults();
+	SAY_FAULT_OF("icebp", NULL, __asm__ volatile(".byte 0xf1"));
+	say_trap();
+	SAY_FAULT_OF("no_into", NULL, __asm__ volatile(".byte 0xce"));
+	say_trap();
+	SAY_FAULT_OF("no_bound", NULL, __asm__ volatile(".byte 0x62, 0x00"));
+	say_trap();
+	SAY_FAULT_OF("stack_segment", NULL, __asm__ volatile("mov %0, %%ss" : : "r"(0x1234)));
+	say_trap();
+	SAY_FAULT_OF("no_stack_segment", NULL, __asm__ volatile("mov %0, %%ss" : : "r"(0)));
+	say_trap();
+	SAY_FAULT_OF("far_jump", NULL, __asm__ volatile("ljmpl *%0" : : "m"(*(char (*)[6])"\0\0\0\0\x34\x12")));
+	say_trap();
+	SAY_FAULT_OF("sysenter", NULL, __asm__ volatile("sysenter" : : : "memory", "rcx", "rdx"));
 }
 
 CHECK(faults, single_step_flag)

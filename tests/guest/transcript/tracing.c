@@ -317,6 +317,51 @@ CHECK(tracing, hardware_watchpoint)
 	kill(pid, SIGKILL);
 }
 
+/* One for execution has no length: each byte up to the end of the program's half can have one. */
+CHECK(tracing, breakpoints_at_the_end)
+{
+	static const unsigned long ends[] = { 0x7fffffffeff8UL, 0x7fffffffeff9UL, 0x7fffffffefffUL,
+					      0x7ffffffff000UL, 0x800000000000UL, 0xffff888000000000UL };
+	/* For execution, and to write 1, 2, 4 and 8 bytes. */
+	static const long controls[] = { 0, 1, 0x10001, 0x50001, 0xd0001, 0x90001, 0 };
+	pid_t pid = start_traced(write_word);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		say_result("address", ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[0]), ends[i]));
+		for (size_t j = 0; j < ARRAY_SIZE(controls); j++)
+			say_result("control", ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[7]),
+						     controls[j]));
+	}
+	kill(pid, SIGKILL);
+}
+
+/* Selectors that the return to user mode refuses: data's as code's, code's as the stack's, none's. */
+CHECK(tracing, bad_selectors)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+		unsigned long selector;
+	} tries[] = {
+		{ "code", offsetof(struct user_regs_struct, cs), 0x2b },
+		{ "no_code", offsetof(struct user_regs_struct, cs), 0x1233 },
+		{ "stack", offsetof(struct user_regs_struct, ss), 0x33 },
+		{ "kernel_code", offsetof(struct user_regs_struct, cs), 0x10 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(tries); i++) {
+		pid_t pid = start_traced(return_word);
+
+		say_result(tries[i].name, ptrace(PTRACE_POKEUSER, pid, tries[i].offset, tries[i].selector));
+		ptrace(PTRACE_CONT, pid, NULL, NULL);
+		say_stop("then", pid);
+		ptrace(PTRACE_CONT, pid, NULL, (void *)SIGSEGV);
+		say_stop("end", pid);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+}
+
 CHECK(tracing, errors)
 {
 	pid_t pid = spawn();

@@ -454,6 +454,10 @@ static noinline void l4_prepare(struct task_struct *task, struct pt_regs *regs)
 		return;
 	}
 	local_irq_enable();
+	if (unlikely(task->thread.place & L4_SELECTORS_SET)) {
+		task->thread.place &= ~L4_SELECTORS_SET;
+		l4_check_selectors(regs);
+	}
 	error = l4_thread_prepare(task);
 	if (error)
 		l4_kill_current("cannot run", error);

@@ -20,6 +20,7 @@
 #include <linux/sched.h>
 #include <asm/l4.h>
 #include <asm/processor-flags.h>
+#include <asm/sections.h>
 #include <asm/trapnr.h>
 #include "../hypercall/reflector.h"
 
@@ -164,6 +165,21 @@ static bool l4_inside_between(unsigned long ip, const char *first, const char *e
 }
 
 /*
+ * Returns true if a message about a processor's server thread found Linux at work, and not the
+ * program, which may have jumped to any address. Code of Linux's has one of its stacks: that of the
+ * task, or the registers. A trigger is not caused by that code, which has the program's stack
+ * pointer at first and at last.
+ */
+static bool l4_inside_is_linux(const struct keel_frame *frame, bool trigger, unsigned int cpu)
+{
+	unsigned long regs = (unsigned long)per_cpu(l4_inside_regs, cpu);
+
+	return l4_inside_between(frame->ip, _stext, _etext) &&
+	       (trigger || !((frame->sp ^ per_cpu(l4_inside_ksp, cpu)) & -THREAD_SIZE) ||
+		frame->sp - regs <= sizeof(struct pt_regs));
+}
+
+/*
  * The program is about to go on after a call that bypasses, and Linux has looked for work already
  * (ukl/bypass_entry.S): makes the thread look at it. Returns false if it is elsewhere.
  */
@@ -185,7 +201,8 @@ static bool l4_bypass_stop(struct keel_frame *frame, struct pt_regs *regs)
 /*
  * On a trap reflector: a message about a processor's server thread. Returns false if it is about
  * Linux itself; otherwise the frame is where the thread goes on. A trigger means nothing where
- * Linux is coming back from the program anyway.
+ * Linux is coming back from the program anyway. What the program meets in Linux's half is its own
+ * fault: a jump to an address that is not mapped, for example.
  */
 bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigned int cpu)
 {
@@ -210,7 +227,7 @@ bool l4_inside_reflect(struct keel_frame *frame, struct keel_message *m, unsigne
 		m->tag = KEEL_KIND_SYSCALL << KEEL_TAG_KIND_SHIFT |
 			 (unsigned long)KEEL_GATE_SYSCALL << KEEL_TAG_LABEL_SHIFT;
 	}
-	if (frame->ip < TASK_SIZE_MAX) {
+	if (!l4_inside_is_linux(frame, trigger, cpu)) {
 		memcpy(regs, &frame->r15, sizeof(*regs));
 		per_cpu(l4_inside_message, cpu) = *m;
 		frame->ip = (unsigned long)l4_inside_left;

@@ -13,13 +13,22 @@
  *   - keel.place=i386=resident, likewise: the server in the tables of each 32-bit program.
  * A named program that cannot be there is an ordinary process; for others exec, or the call before
  * it, fails; what changes in between kills the new program.
+ *
+ * A placed program may give up its capability, but what it can reach stays. Therefore nobody else
+ * traces it, reads or writes its memory, or takes its files, without CAP_SYS_PTRACE in the first
+ * user namespace: a security module asks for that at each such access, whatever the program's
+ * credentials and its user's namespace are, and whether it may be dumped.
  */
 #include <linux/capability.h>
+#include <linux/elf.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/init.h>
+#include <linux/lsm_hooks.h>
 #include <linux/mm.h>
 #include <linux/namei.h>
+#include <linux/prctl.h>
+#include <linux/ptrace.h>
 #include <linux/sched/coredump.h>
 #include <linux/sched/signal.h>
 #include <asm/l4.h>
@@ -116,7 +125,7 @@ long l4_place_next(unsigned long place)
 		error = !capable(CAP_SYS_RAWIO) ? -EPERM : keel_entry ? 0 :
 			place == KEEL_LINUX_PLACE_SERVER ? l4_inside_refuses() : -EOPNOTSUPP;
 	if (!error)
-		current->thread.place = place;
+		current->thread.place = (current->thread.place & ~L4_PLACE_NEXT) | place;
 	return error;
 }
 
@@ -137,7 +146,7 @@ static bool l4_is_named(struct file *file)
  */
 void l4_place_program(bool wide)
 {
-	unsigned long place = current->thread.place;
+	unsigned long place = current->thread.place & L4_PLACE_NEXT;
 	struct mm_struct *mm = current->mm;
 	const char *refusal;
 	struct file *file;
@@ -152,10 +161,11 @@ void l4_place_program(bool wide)
 		goto out;
 	refusal = !capable(CAP_SYS_RAWIO) ? "it lacks CAP_SYS_RAWIO" :
 		  !wide ? "it is a 32-bit program" :
+		  !ptracer_capable(current, &init_user_ns) ? "its tracer lacks CAP_SYS_PTRACE" :
 		  keel_entry ? NULL : l4_inside_begin(mm);
 	mm->context.supervisor = keel_entry && !refusal;
 	if (!refusal) {
-		/* It may give up the capability later: who traces it needs another one. */
+		current->thread.place = L4_PLACED;
 		set_dumpable(mm, SUID_DUMP_DISABLE);
 		l4_gate_open(file);
 	} else {
@@ -169,3 +179,46 @@ void l4_place_program(bool wide)
 out:
 	fput(file);
 }
+
+/* An access to another process, which is not in the caller's thread group: 0 or -EPERM. */
+static int l4_access_check(struct task_struct *task, unsigned int mode)
+{
+	if (!l4_is_placed(task))
+		return 0;
+	if (mode & PTRACE_MODE_NOAUDIT)
+		return ns_capable_noaudit(&init_user_ns, CAP_SYS_PTRACE) ? 0 : -EPERM;
+	return capable(CAP_SYS_PTRACE) ? 0 : -EPERM;
+}
+
+/* The current process asks its parent to trace it: 0 or -EPERM. */
+static int l4_access_traceme(struct task_struct *parent)
+{
+	return !l4_is_placed(current) || has_capability(parent, CAP_SYS_PTRACE) ? 0 : -EPERM;
+}
+
+/* prctl: a placed program stays without core dumps, and root's in /proc. -EPERM, or -ENOSYS. */
+static int l4_access_prctl(int option, unsigned long value, unsigned long unused3,
+			   unsigned long unused4, unsigned long unused5)
+{
+	return option == PR_SET_DUMPABLE && value == SUID_DUMP_USER && l4_is_placed(current) &&
+	       !capable(CAP_SYS_PTRACE) ? -EPERM : -ENOSYS;
+}
+
+static struct security_hook_list l4_access_hooks[] __lsm_ro_after_init = {
+	LSM_HOOK_INIT(ptrace_access_check, l4_access_check),
+	LSM_HOOK_INIT(ptrace_traceme, l4_access_traceme),
+	LSM_HOOK_INIT(task_prctl, l4_access_prctl),
+};
+
+static int __init l4_access_init(void)
+{
+	security_add_hooks(l4_access_hooks, ARRAY_SIZE(l4_access_hooks), "keel");
+	return 0;
+}
+
+/* The order makes it one that lsm= cannot leave out. */
+DEFINE_LSM(keel) = {
+	.name = "keel",
+	.order = LSM_ORDER_FIRST,
+	.init = l4_access_init,
+};

@@ -93,6 +93,9 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 	task->thread.ksp = (unsigned long)stack;
 	clear_tsk_thread_flag(task, TIF_SINGLESTEP);
 	clear_tsk_thread_flag(task, TIF_FORCED_TF);
+	/* The child of one in the server is an ordinary process, except with its memory. */
+	if (l4_is_placed(current) && (args->flags & CLONE_VM || current->mm->context.supervisor))
+		task->thread.place = L4_PLACED;
 	if (args->fn)
 		return 0;
 	error = l4_copy_registers(task, args);

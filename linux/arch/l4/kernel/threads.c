@@ -160,7 +160,8 @@ static int l4_thread_make(struct task_struct *task)
 	task->thread.keel_cpu = raw_smp_processor_id();
 	if (keel_schedule(thread, l4_user_priority(), task->thread.keel_cpu))
 		return -EPERM;
-	if (unlikely(task->mm->context.window))
+	/* A thread that has left its window for 64-bit code may fork, too. */
+	if (unlikely(task->mm->context.window) && task_pt_regs(task)->cs == __USER32_CS)
 		l4_small_thread(task->mm, thread);
 	return task->thread.dispatch ? l4_thread_dispatch(task, task->thread.dispatch) : 0;
 }

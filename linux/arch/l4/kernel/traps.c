@@ -148,20 +148,42 @@ void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long 
 }
 
 /*
- * Sends a general protection fault if a signal frame named selectors that x86 refuses on the return
- * to user mode. Without this check the micro-kernel would silently replace them by good ones.
+ * Sends a general protection fault if a signal frame, or a tracer, named selectors that x86 refuses
+ * on the return to user mode. Without this check the micro-kernel would silently replace them by
+ * good ones, and those of 64-bit code by those of 32-bit code where a program runs no other.
+ * Called with interrupts on.
  */
 void l4_check_selectors(struct pt_regs *regs)
 {
+	const mm_context_t *context = &current->mm->context;
 	unsigned long bad;
 
 	if (regs->cs != __USER_CS && regs->cs != __USER32_CS)
 		bad = regs->cs;
 	else if (regs->ss != __USER_DS)
 		bad = regs->ss;
+	else if (unlikely(context->window || context->resident) && regs->cs == __USER_CS &&
+		 !l4_small_leave())
+		bad = regs->cs;
 	else
 		return;
 	l4_user_exception(regs, X86_TRAP_GP, bad & ~(unsigned long)SEGMENT_RPL_MASK, 0);
+}
+
+/* A tracer sets the selector of the code or the stack of a task, which is stopped. */
+void l4_set_selector(struct task_struct *task, unsigned long *which, unsigned short selector)
+{
+	if (*which == selector)
+		return;
+	*which = selector;
+	task->thread.place |= L4_SELECTORS_SET;
+	task->thread.ready_cpu = L4_NO_CPU;
+}
+
+/* Returns true if the thread of a trap had no stack of Linux's: nothing can go on there. */
+static bool l4_has_no_stack(const struct l4_trap *trap)
+{
+	return (unsigned long)trap - (unsigned long)l4_last_stack < sizeof(l4_last_stack);
 }
 
 /* The oops: reports a fatal trap of the server's code, and kills the task or panics. */
@@ -177,8 +199,9 @@ static void __noreturn l4_die(struct l4_trap *trap)
 	show_stack(current, (unsigned long *)(trap + 1), KERN_EMERG);
 	bust_spinlocks(0);
 	add_taint(TAINT_DIE, LOCKDEP_NOW_UNRELIABLE);
-	if (in_interrupt() || panic_on_oops)
-		panic("Fatal exception%s", in_interrupt() ? " in interrupt" : "");
+	if (in_interrupt() || panic_on_oops || l4_has_no_stack(trap))
+		panic("Fatal exception%s", l4_has_no_stack(trap) ? " without a stack" :
+					   in_interrupt() ? " in interrupt" : "");
 	/* End the sections that it was in: a flush would wait for them. */
 	this_cpu_write(l4_window.page, L4_NO_WINDOW);
 	this_cpu_write(l4_lockless_walk, 0);
@@ -196,6 +219,8 @@ void l4_kernel_trap(struct l4_trap *trap)
 {
 	struct pt_regs *regs = &trap->regs;
 
+	if (l4_has_no_stack(trap))
+		l4_die(trap);
 	if (trap->vector == X86_TRAP_UD) {
 		if (report_bug(regs->ip, regs) == BUG_TRAP_TYPE_WARN) {
 			regs->ip += LEN_UD2;

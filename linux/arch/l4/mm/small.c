@@ -175,6 +175,23 @@ void l4_small_thread(struct mm_struct *mm, unsigned long thread)
 			       (long)status);
 }
 
+/*
+ * The current thread goes on in 64-bit code, for which it leaves its window. Returns false if there
+ * is none in its space, because that shows Linux.
+ */
+bool l4_small_leave(void)
+{
+	struct mm_struct *mm = current->mm;
+	unsigned long flags;
+
+	if (mm->context.window && current->thread.keel_thread) {
+		spin_lock_irqsave(&l4_windows_lock, flags);
+		keel_set_reach(current->thread.keel_thread, KEEL_SMALL_NONE);
+		spin_unlock_irqrestore(&l4_windows_lock, flags);
+	}
+	return !mm->context.resident;
+}
+
 /* The end of what a 32-bit program's stack and mappings are laid out in. */
 unsigned long l4_layout_32bit(void)
 {

@@ -2,9 +2,9 @@
 /*
  * The server's own mappings outside the direct map: the vmalloc area, modules and device memory.
  * After Linux changes kernel page tables it passes the range to arch_sync_kernel_mappings(), which
- * updates L4's mappings at once, so that kernel code never faults there. RAM is mapped by messages
- * of the server thread to itself, whose items are pages of the direct map; device pages come from
- * sigma0.
+ * updates L4's mappings at once, so that kernel code does not fault there. RAM is mapped by
+ * messages of the server thread to itself, whose items are pages of the direct map; device pages
+ * come from sigma0. A page for which kmem was not enough is mapped when it is used: l4_map_again().
  *
  * The pager thread is an lthread on the first processor, the pager, handler and partner of the
  * native lthreads of processes (kernel/native.c). l4_pager_lock protects the items, and the request
@@ -78,22 +78,50 @@ void __init l4_pager_init(void)
 
 /*
  * Maps what the request has into the server's space. Called with l4_pager_lock held. If kmem is
- * used up for the mappings, it is reclaimed as long as that helps.
+ * used up for the mappings, it is reclaimed as long as that helps, and the last try comes after a
+ * reclaim that did not. What has no room even then is mapped when it is used.
  */
 static void l4_map_kernel_pages(void)
 {
 	unsigned int count = l4_pager_request.count;
 	struct keel_message m = { };
-	bool again = count;
+	bool helped = true, again = count;
 
 	while (again) {
 		memcpy(keel_utcb(keel_server())->maps, l4_pager_request.maps, count * 2 * sizeof(long));
 		m.tag = (unsigned long)count << KEEL_TAG_MAPS_SHIFT;
 		keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, keel_self(keel_server()), 0, &m);
-		again = m.status == L4_NO_ROOM_FOR_MAPPINGS && l4_mm_reclaim();
+		again = m.status == L4_NO_ROOM_FOR_MAPPINGS && helped;
+		helped = again && l4_mm_reclaim();
 	}
-	WARN_ONCE(m.status, "keel: kernel mapping: status %ld\n", (long)m.status);
+	WARN_ONCE(m.status && m.status != L4_NO_ROOM_FOR_MAPPINGS,
+		  "keel: kernel mapping: status %ld\n", (long)m.status);
 	l4_pager_request.count = 0;
+}
+
+/*
+ * On a trap reflector, by its UTCB: maps a page of the vmalloc area that Linux's tables have and L4
+ * lacks. Returns false if Linux's tables do not have it, or if there is no room again.
+ */
+bool l4_map_again(unsigned long address, unsigned long right, struct keel_utcb *utcb)
+{
+	struct keel_message m = { .tag = 1UL << KEEL_TAG_MAPS_SHIFT };
+	unsigned long rights;
+	pte_t *ptep, pte;
+
+	if (address < VMALLOC_START || address >= MODULES_END)
+		return false;
+	ptep = l4_find_pte(&init_mm, address);
+	if (!ptep)
+		return false;
+	pte = READ_ONCE(*ptep);
+	rights = l4_pte_rights(pte_mkdirty(pte_mkyoung(pte)));
+	if (!pte_present(pte) || l4_is_device(pte) || !(rights & right))
+		return false;
+	utcb->maps[0] = address & PAGE_MASK;
+	utcb->maps[1] = keel_page((unsigned long)pfn_to_virt(pte_pfn(pte)), rights);
+	keel_ipc(KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO, utcb->id, 0, &m);
+	return !m.status;
 }
 
 /*

@@ -16,4 +16,7 @@ void l4_small_exec(void);
 /* There is no 32-bit code where a program was asked to run (kernel/place.c). */
 #undef compat_elf_check_arch
 #define compat_elf_check_arch(x)						\
-	(elf_check_arch_ia32(x) && current->thread.place <= KEEL_LINUX_PLACE_PROCESS)
+	(elf_check_arch_ia32(x) &&						\
+	 (current->thread.place & L4_PLACE_NEXT) <= KEEL_LINUX_PLACE_PROCESS)
+/* The part of the word that says where: KEEL_LINUX_PLACE_*; the rest is in asm/l4.h. */
+#define L4_PLACE_NEXT 3UL

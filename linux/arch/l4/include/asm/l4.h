@@ -67,7 +67,16 @@ void l4_gate_close(void);
 void l4_stub_replace(struct pt_regs *regs);
 bool l4_stub_undefined(struct pt_regs *regs);
 
-/* kernel/place.c */
+/*
+ * kernel/place.c. Beside its next place, thread.place says that a thread runs in Linux's task or
+ * in supervisor mode, and that its tracer has set the selector of its code or stack since it ran.
+ */
+#define L4_PLACED 4UL
+#define L4_SELECTORS_SET 8UL
+static inline bool l4_is_placed(const struct task_struct *task)
+{
+	return READ_ONCE(task->thread.place) & L4_PLACED;
+}
 void l4_place_program(bool wide);
 
 /* mm/small.c */
@@ -76,6 +85,7 @@ bool l4_small_begin(const char *word);
 void l4_small_fork(struct mm_struct *mm);
 void l4_small_end(struct mm_struct *mm);
 void l4_small_thread(struct mm_struct *mm, unsigned long thread);
+bool l4_small_leave(void);
 long l4_place_next(unsigned long place);
 
 /* kernel/inside_gate.S: of a program in supervisor mode */
@@ -132,6 +142,7 @@ bool l4_is_traced(int signal);
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,
 		       unsigned long dr6);
 void l4_check_selectors(struct pt_regs *regs);
+void l4_set_selector(struct task_struct *task, unsigned long *which, unsigned short selector);
 
 /* kernel/time.c */
 void l4_timer_init(void);

@@ -41,7 +41,7 @@ struct thread_struct {
 		void *frame_copy;		/* of signal_frame in two pages; kept */
 		unsigned long debug[L4_DEBUG_REGISTERS];
 		struct perf_event *ptrace_bps[HBP_NUM];
-		unsigned long place;		/* of the next exec: KEEL_LINUX_PLACE_* */
+		unsigned long place;		/* of the next exec, and of this one (asm/l4.h) */
 	);
 	unsigned long ksp;		/* kernel stack pointer while not running */
 	unsigned int keel_cpu;		/* the processor whose server thread is its handler */
