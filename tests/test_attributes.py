@@ -82,10 +82,11 @@ for place in sys.argv[1:]:
 
 
 @both
-@ROOTS
+@pytest.mark.parametrize("options", [[], ["--icount"], ["--init", "systemd"]], ids=["disk", "memory", "systemd"])
 def test_users_cannot_fill_the_memory_by_files(system: str, options: list[str]) -> None:
     """All places where they may write, full of files and data, leave memory to others; services keep /run."""
-    places = "/tmp /dev/shm /run/lock /var/tmp" if options else "/tmp /dev/shm /run/lock"
+    in_memory = "--icount" in options
+    places = "/tmp /dev/shm /run/lock /var/tmp" if in_memory else "/tmp /dev/shm /run/lock"
     script = f"""
     setpriv --reuid 65534 --regid 65534 --clear-groups python3 -c '{FILLED}' {places}
     echo service > /run/service && wc -c < /run/service
@@ -93,7 +94,7 @@ def test_users_cannot_fill_the_memory_by_files(system: str, options: list[str]) 
     total=$(awk '/^MemTotal/ {{ print $2 }}' /proc/meminfo)
     python3 -c "print(len(bytearray($total * 1024 * 4 // 100)) > 0)"
     """
-    memory = [*options, "--mem", "1536" if options else "384"]
+    memory = [*options, "--mem", "1536" if in_memory else "384"]
     done = run_guest(system, SCRIPT, stdin=script.encode(), limit_s=2 * LIMIT_S, options=memory)
     filled = [line for place in places.split() for line in (f"{place} True ENOSPC", f"{place} ENOSPC")]
     assert done.output.splitlines() == [*filled, "8", "1777", "1777", "755", "1777", "True"], done.error

@@ -136,13 +136,15 @@ def test_a_disc_boots(disc: Path, firmware: str, drive: str) -> None:
 
 
 def test_the_default_root_on_a_disc(tmp_path: Path) -> None:
-    """Debian runs, its root is writable, and leaving the shell powers the machine off."""
+    """Debian runs, its root is writable, users can ping, and leaving the shell powers the machine off."""
     made = keel("image", str(tmp_path / "debian.iso"), timeout_s=1200)
     assert made.status == 0, made.error
     with started(machine(tmp_path / "debian.iso", "-device", DRIVES["stick"])) as guest:
         guest.wait_for(PROMPT)
         guest.say(b'python3 -c \'print(6 * 7, file=open("/root/file", "w"))\' && echo it is $(cat /root/file)\n')
         guest.wait_for(b"it is 42")
+        guest.say(b"setpriv --reuid 65534 --regid 65534 --clear-groups ping -q -c 1 127.0.0.1 > /dev/null && echo it pi''ngs\n")
+        guest.wait_for(b"it pings")
         guest.say(b"exit\n")
         assert guest.child.wait(LIMIT_S) == POWERED_OFF
 

@@ -35,8 +35,8 @@
 #define PAGES_PER_FILE 2
 
 /*
- * Any user may fill some of those that are in memory, and nobody takes back what is there. They have
- * hundredths of the memory, beside a root on a disk and beside one in memory, to which Linux
+ * Any user may fill some of those that are in memory, and nobody takes back what is there. They
+ * have hundredths of the memory, beside a root on a disk and beside one in memory, to which Linux
  * gives half: all of them together leave some to others.
  */
 static const struct {
