@@ -20,7 +20,7 @@ from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import debian, hunks, kbuild, kconfig, measures, packages, process, rust, ukloptions
+from . import debian, hunks, kbuild, kconfig, measures, moved, packages, process, rust, ukloptions
 from .config import Settings
 from .errors import KeelError
 from .lock import locked
@@ -315,6 +315,7 @@ def _prepare(settings: Settings) -> None:
     packages.require(settings, packages.LINUX)
     with locked(settings.locks, f"{settings.linux.name}-source"):
         _unpack(settings)
+        moved.settle(settings.linux)
 
 
 def _unpack(settings: Settings) -> None:
@@ -397,7 +398,9 @@ def _build_state(settings: Settings, target: Target) -> str:
     digest = hashlib.sha256(" ".join([source_version(settings), *FIXED_ARGUMENTS, LEFT_OUT, *target.flags]).encode())
     for path in _inputs(settings, target):
         info = path.stat()
-        digest.update(f"{path} {info.st_size} {info.st_mtime_ns}\n".encode())
+        # A clone may be copied or moved with what it has built.
+        name = os.path.relpath(path, settings.repository)
+        digest.update(f"{name} {info.st_size} {info.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 

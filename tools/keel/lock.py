@@ -88,7 +88,7 @@ def _noted(file: TextIO, *, shared: bool) -> Iterator[None]:
     if shared:
         yield
         return
-    _note(file, f"{os.getpid()} {int(time.time())} {shlex.join(['./keel', *sys.argv[1:]])}")
+    _note(file, f"{os.getpid()} {int(time.time())} ./keel {shlex.join(sys.argv[1:])}")
     try:
         yield
     finally:

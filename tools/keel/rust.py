@@ -12,7 +12,7 @@ from . import packages, process
 from .config import KERNEL_IMAGE, Settings
 from .errors import KeelError
 from .lock import locked
-from .progress import Far, Step
+from .progress import Far, Step, say
 
 BARE_TARGET = "x86_64-unknown-none"
 # For programs of 32 bits: rustc's own target without SSE, of whose operating system nothing is used.
@@ -38,6 +38,8 @@ SMALL_CORE_CRATES = "core,compiler_builtins"
 ALL_CRATES, KERNEL_CRATES, SMALL_CRATES = 43, 7, 9
 # What debugging information has in place of the repository's path, and gdb is told.
 SOURCES = "/keel"
+# Notes in cargo's directory where the clone was.
+PLACE = ".keel-place"
 SECURITY_REMEDY = "add bookworm-security to apt's sources, then apt-get install rustc-web rust-web-src"
 FETCH_FAILED = re.compile(r"failed to (?:get `|download|query)")
 
@@ -211,6 +213,7 @@ def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments:
                 built.append(Path(program))
         return Far(compiled, max(left, compiled), "crates")
 
+    _tell_moved(settings)
     argv = [toolchain.cargo, "build", "--release", *arguments]
     argv += ["--message-format=json-render-diagnostics"]
     with Step(what, mostly_short=True) as step:
@@ -225,6 +228,15 @@ def _cargo_build(settings: Settings, toolchain: Toolchain, what: str, arguments:
             explain=explanation,
         )
     return built
+
+
+def _tell_moved(settings: Settings) -> None:
+    """Say why all is built again where the clone was copied or moved: its path is in the compiler's arguments."""
+    note, here = settings.build / "cargo" / PLACE, str(settings.repository)
+    if note.exists() and (before := note.read_text()) != here:
+        say(f"this clone was {before} when cargo built here: all is built again, since the compiler is told the path")
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(here)
 
 
 def explanation(log: str) -> KeelError | None:

@@ -250,6 +250,12 @@ def none_running(settings: Settings) -> Iterator[None]:
         yield
 
 
+def remove_left(settings: Settings) -> None:
+    """Remove what runs that were killed have left in private directories; the caller knows that no guest runs."""
+    for directory in settings.run.glob("*/"):
+        _remove_private(Slot(directory.name, directory, settings.logs))
+
+
 def _running(settings: Settings) -> list[Slot]:
     found = []
     for lock in sorted(settings.run.glob("*/lock")):

@@ -25,6 +25,7 @@ def clean(settings: Settings, *, cache: bool, persistent: bool) -> None:
             raise KeelError(f"what guests wrote would be removed: {names}", "move it away, or give --persistent as well")
         if persistent and settings.kept_roots.is_dir():
             _remove_kept(settings)
+        slot.remove_left(settings)
         _remove(settings.build)
     if cache:
         with locked_whole(settings.cache):
@@ -60,6 +61,7 @@ def _remove(place: Path) -> None:
     """Remove a directory: nobody finds half of it, because it has another name first, where it may have."""
     aside = place.with_name(f".{place.name}.removed-{os.getpid()}")
     with Step(f"removing {place}"):
+        _remove_all(place.parent.glob(f".{place.name}.removed-*"))  # of one that was killed
         try:
             if not place.is_symlink():
                 place = place.rename(aside)

@@ -134,6 +134,13 @@ def test_no_guest_starts_while_clean_removes(settings: Settings) -> None:
     assert len(started) == 1
 
 
+def test_what_a_clean_that_was_killed_left_is_removed(settings: Settings) -> None:
+    left = settings.build.with_name(".build.removed-1")
+    (left / "linux").mkdir(parents=True)
+    clean(settings, cache=False, persistent=False)
+    assert not left.exists() and not settings.build.exists()
+
+
 def test_a_directory_that_is_elsewhere_is_emptied(settings: Settings, tmp_path: Path) -> None:
     """A link to another disk stays, and so does a mount."""
     (tmp_path / "disk" / "keel").mkdir(parents=True)

@@ -15,6 +15,7 @@ import pytest
 
 from keel import boot, guest, qemu, slot
 from keel.commands import debug, guests, run
+from keel.commands.clean import clean
 from keel.config import REPOSITORY, Settings
 from keel.errors import KeelError, Status
 
@@ -199,6 +200,10 @@ def test_what_a_killed_run_left_is_removed(settings: Settings, temporary: Path) 
     link.mkdir()
     with slot.taken(settings, "keel") as again:
         assert again.private.parent == temporary
+    left.mkdir(mode=0o700)
+    link.symlink_to(left)
+    clean(settings, cache=False, persistent=False)
+    assert sorted(temporary.iterdir()) == [other]
 
 
 def test_cleaners_of_temporary_files_leave_a_guests_alone(settings: Settings) -> None:
