@@ -88,6 +88,9 @@ crate::constants! {
     /// lthread_ex_regs: every bit that has a meaning
     EX_ALL = (1 << 21) - 1;
 
+    /// Debug register 7 in the record: RDTSC and RDTSCP fault in user mode (CR4.TSD)
+    DEBUG_NO_TSC = 1 << 32;
+
     /// Magic number of the KIP: "KEEL-L4\0"
     KIP_MAGIC = 0x0034_4c2d_4c45_454b;
     /// Version of this interface

@@ -238,6 +238,8 @@ code! {
     code_wrgsbase_ud2: "wrgsbase rdi", "ud2";
     /// Sets the gs base to rdi, then spins, counting at rsi.
     code_wrgsbase_spin: "wrgsbase rdi", "2: lock inc qword ptr [rsi]", "jmp 2b";
+    /// Reads the TSC, then calls; then the same with the processor's number.
+    code_tsc: "rdtsc", "syscall", "rdtscp", "syscall", "jmp code_tsc";
     /// Loads ds with the selector in edi, then calls.
     code_load_ds: "mov ds, edi", "syscall", "jmp code_load_ds";
 }

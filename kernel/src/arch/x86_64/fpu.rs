@@ -303,10 +303,10 @@ pub fn debug_tls_of(thread: Ref<Thread>) -> Result<Ref<DebugTls>, Error> {
 }
 
 /// Whether debug registers 0 to 3, 6, 7 may have these values: addresses in the lower half, no
-/// reserved bits.
+/// reserved bits but the one that stands for CR4.TSD.
 pub fn is_valid_debug(words: &[Word]) -> bool {
     /// DR7: no general detect; bit 10 reads as one.
-    const DR7_VALID: u64 = 0xffff_07ff;
+    const DR7_VALID: u64 = 0xffff_07ff | DEBUG_NO_TSC;
     let addresses = words[..4].iter().all(|address| address.get() >> HALF_SHIFT == 0);
     addresses && words[5].get() & !DR7_VALID == 0 && words[4].get() >> 32 == 0
 }
@@ -353,9 +353,14 @@ fn load_debug_tls(cpu: &Cpu, thread: Ref<Thread>) {
         write_dr1(debug[1]);
         write_dr2(debug[2]);
         write_dr3(debug[3]);
-        if debug[5] != 0 {
-            write_dr7(debug[5]);
+        if debug[5] & !DEBUG_NO_TSC != 0 {
+            write_dr7(debug[5] & !DEBUG_NO_TSC);
         }
+    }
+    let (old, tsd) = (read_cr4(), CR4_TSD * (debug[5] / DEBUG_NO_TSC));
+    if old & CR4_TSD != tsd {
+        // SAFETY: the bit takes rights from user mode alone.
+        unsafe { write_cr4(old ^ CR4_TSD) };
     }
     tables::set_tls(core::array::from_fn(|number| extra.map_or(0, |extra| extra.shown[number].get())));
 }

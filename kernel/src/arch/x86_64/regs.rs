@@ -36,6 +36,8 @@ pub const CR0_BITS: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 16 | 1 << 31;
 pub const CR0_TS: u64 = 1 << 3;
 /// CR4 at the start: PAE, global pages, FXSR, SIMD exceptions.
 pub const CR4_BITS: u32 = 1 << 5 | 1 << 7 | 1 << 9 | 1 << 10;
+/// CR4: user mode cannot read the TSC.
+pub const CR4_TSD: u64 = 1 << 2;
 /// CR4: global translations.
 pub const CR4_PGE: u64 = 1 << 7;
 /// CR4: translations are tagged with the number in CR3's low bits.

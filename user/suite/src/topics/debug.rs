@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Debug registers, single steps and thread-local descriptors of alien threads.
 
-use crate::alien::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, Alien, CODE_32};
+use crate::alien::{address, code_load, code_load_fs, code_nops, code_store, code_syscall, code_tsc, Alien, CODE_32};
 use crate::case::{Case, Outcome};
 use crate::pool::page;
 use crate::{refused, same};
 use keel_l4::abi::call::{KIND_EXCEPTION, KIND_SYSCALL};
-use keel_l4::abi::memory::{EX_DEBUG_GET, EX_DEBUG_SET, EX_TLS};
+use keel_l4::abi::memory::{DEBUG_NO_TSC, EX_DEBUG_GET, EX_DEBUG_SET, EX_TLS};
 use keel_l4::abi::ExRegs;
 use keel_l4::call::Failure;
 use keel_l4::ipc::{send_and_wait, wait, Message, Timeout};
@@ -18,6 +18,7 @@ pub const CASES: &[Case] = &[
     ("breakpoint-register", breakpoint),
     ("watchpoint", watchpoint),
     ("private-to-the-thread", private),
+    ("time-stamp-counter-refused", no_tsc),
     ("read-back", read_back),
     ("kernel-addresses-refused", kernel_addresses),
     ("reserved-bits-refused", reserved_bits),
@@ -25,8 +26,9 @@ pub const CASES: &[Case] = &[
     ("system-descriptors-refused", system_descriptors),
 ];
 
-/// Vector of #DB.
+/// Vectors of #DB and #GP.
 const DEBUG: u32 = 1;
+const GENERAL_PROTECTION: u32 = 13;
 /// dr7: breakpoint 0 on, local; and the kinds of access, one byte or eight.
 const ENABLE_0: u64 = 1;
 const ON_WRITE_8: u64 = 0b1001 << 16;
@@ -85,6 +87,25 @@ fn private() -> Outcome {
     Ok(())
 }
 
+/// One thread cannot read the TSC, by either instruction, while another and this one can.
+fn no_tsc() -> Outcome {
+    let refused = Alien::new(code_tsc, |_| ())?;
+    let other = Alien::new(code_tsc, |_| ())?;
+    set(refused.id, [0, 0, 0, 0, 0, DEBUG_NO_TSC])?;
+    for n in 0..4 {
+        let (got, free) = if n == 0 { (refused.start()?, other.start()?) } else { (refused.resume()?, other.resume()?) };
+        same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, GENERAL_PROTECTION));
+        same!("where", got.words[1], address(code_tsc) + 4 * (n & 1));
+        same!("the other one", free.tag.kind(), KIND_SYSCALL);
+        // SAFETY: reading the counter has no effect.
+        unsafe { core::arch::x86_64::_rdtsc() };
+        refused.edit(|f| f.ip = address(code_tsc) + 4 * (!n & 1));
+    }
+    set(refused.id, [0; 6])?;
+    same!("without it", refused.resume()?.tag.kind(), KIND_SYSCALL);
+    Ok(())
+}
+
 fn read_back() -> Outcome {
     let alien = Alien::new(code_syscall, |_| ())?;
     set(alien.id, [0x1000, 0x2000, 0x3000, 0x4000, 0, 0x55])?;
@@ -110,7 +131,7 @@ fn kernel_addresses() -> Outcome {
 
 fn reserved_bits() -> Outcome {
     let alien = Alien::new(code_syscall, |_| ())?;
-    for control in [1 << 32, 1 << 63, 1 << 13] {
+    for control in [1 << 33, 1 << 63, 1 << 13] {
         refused!("dr7", set(alien.id, [0, 0, 0, 0, 0, control]), Call Invalid);
     }
     Ok(())
