@@ -98,11 +98,18 @@ def summary(settings: Settings, described: qemu.Guest) -> str:
 
 
 def require_devices(settings: Settings, models: Sequence[str]) -> None:
-    """Require QEMU with these devices: other distributions build it without some."""
+    """Require QEMU with these devices: other distributions build it without some. Debian's has all."""
     packages.require_emulator(settings)
-    known = re.findall(r'^name "([^"]+)"', process.output([*chosen(settings), "-device", "help"]), re.MULTILINE)
+    if is_beside(settings):
+        return
+    known = re.findall(r'^name "([^"]+)"', process.output([machine.EMULATOR, "-device", "help"]), re.MULTILINE)
     if absent := [model for model in models if model not in known]:
         raise KeelError(f"this QEMU has no device {absent[0]}", "Debian's has; or choose others by --drive BUS:FILE and --nic")
+
+
+def is_beside(settings: Settings) -> bool:
+    """Whether the chosen one is not the host's. It has no modules for windows, and the host's are of another version."""
+    return chosen(settings) != [machine.EMULATOR]
 
 
 def beside(settings: Settings) -> str:
@@ -116,10 +123,13 @@ def _place(settings: Settings) -> Path:
 
 
 def _started(tree: Path) -> list[str]:
-    """The words that start the emulator of this tree. Its libraries are named only to itself, after what confines it."""
-    libraries = ["env", f"LD_LIBRARY_PATH={OWN_LIBRARIES}"] if list((tree / LIBRARIES).glob("*.so*")) else []
+    """The words that start the emulator of this tree. Its libraries are named only to itself, after what confines it.
+
+    It looks for its modules first in the tree, then in the host's place, where those of another version make it abort.
+    """
+    libraries = [f"LD_LIBRARY_PATH={OWN_LIBRARIES}"] if list((tree / LIBRARIES).glob("*.so*")) else []
     firmware = [word for place in FIRMWARE for word in ("-L", str(tree / place))]
-    return [*libraries, str(tree / PROGRAM), *firmware]
+    return ["env", f"QEMU_MODULE_DIR={tree / LIBRARIES / 'qemu'}", *libraries, str(tree / PROGRAM), *firmware]
 
 
 def _unpacked(settings: Settings) -> Path:

@@ -14,6 +14,8 @@ MOST_BYTES = 2000
 # gdb's key that stops the guest.
 INTERRUPT = b"\x03"
 DIGITS = re.compile(r"([0-9a-f]{2})+")
+# A piece of what the monitor says.
+OUTPUT = re.compile(r"O((?:[0-9a-f]{2})+)")
 # How much of a wrong answer an error message has, in characters.
 SHOWN = 40
 
@@ -34,17 +36,35 @@ def connect(gdb: socket.socket, address: Path, limit_s: float) -> None:
 
 def ask(gdb: socket.socket, text: str) -> str:
     """Send a packet; the answer, empty if the guest has gone. After the socket's limit, if it has one, TimeoutError."""
-    answer = None
     with contextlib.suppress(ConnectionError), _telling(text):
         gdb.sendall(packet(text))
-        received = b""
+        return next(_answers(gdb), "")
+    return ""
+
+
+def monitor(gdb: socket.socket, command: str) -> str:
+    """What the emulator's monitor says to a command; as far as it came if the guest has gone. TimeoutError as above."""
+    said = ""
+    with contextlib.suppress(ConnectionError), _telling(command):
+        gdb.sendall(packet(f"qRcmd,{command.encode().hex()}"))
+        for answer in _answers(gdb):
+            if not (piece := OUTPUT.fullmatch(answer)):
+                break
+            said += bytes.fromhex(piece[1]).decode(errors="replace")
+    return said
+
+
+def _answers(gdb: socket.socket) -> Iterator[str]:
+    """The packets that come, each confirmed, until the guest has gone."""
+    received = b""
+    while True:
         while not (answer := re.search(rb"\$([^#]*)#..", received)):
-            data = gdb.recv(CHUNK)
-            if not data:
-                return ""
+            if not (data := gdb.recv(CHUNK)):
+                return
             received += data
+        received = received[answer.end() :]
         gdb.sendall(b"+")
-    return answer[1].decode(errors="replace") if answer else ""
+        yield answer[1].decode(errors="replace")
 
 
 @contextlib.contextmanager

@@ -82,6 +82,8 @@ class Plan:
     firmware_speaks: bool = False
     # The guest is ended where the root task has not begun by then.
     begins_s: float | None = None
+    # Called where the guest is ended for want of time, before that.
+    on_timeout: Callable[[], None] | None = None
     # Called once, when the guest has its command, or an init in it listens where there is none.
     on_up: Callable[[], None] | None = None
     # Where a terminal can be attached to a guest without a command, which has no use for our own then.
@@ -592,6 +594,8 @@ def _attend(state: _Run, child: subprocess.Popen[bytes]) -> None:
                     deadline = time.monotonic() + DEBUGGER_GRACE_S
                 if time.monotonic() >= min(deadline, powers_off):
                     state.outcome.timed_out = state.outcome.command_status is None
+                    if state.outcome.timed_out and state.plan.on_timeout:
+                        state.plan.on_timeout()
                     break
                 if not state.outcome.begun and time.monotonic() >= begins:
                     return

@@ -36,6 +36,7 @@ from . import (
     reproducible,
     rust,
     slot,
+    standstill,
     uklbuild,
     ukloptions,
 )
@@ -276,7 +277,8 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
         else:
             if tested.emulator is machine.Emulator.QEMU:
                 print(f"machine {tested.name}: {emulators.summary(settings, described)}", flush=True)
-            plan = guest.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch)
+            look = partial(_tell_standstill, mine.gdb_socket, described.kernel)
+            plan = guest.Plan(slot=mine, timeout_s=tested.timeout_s, watch_log=watch, on_timeout=look)
             end = machine.exit_value(machinetests.run(settings, tested, described, plan).emulator_status)
         text = output.decode(errors="replace")
         count = judge_kernel(text, end, mine.log("console"))
@@ -286,6 +288,12 @@ def _kernel_on(settings: Settings, tested: machine.TestMachine, template: Path) 
             count.add(_judged("hostile", [("nothing-left", left_behind(text))]))
     print(f"machine {tested.name}: {count.line()}, {time.monotonic() - began:.0f} s", flush=True)
     return count
+
+
+def _tell_standstill(address: Path | None, kernel: Path) -> None:
+    """Print what a machine runs that has not ended in time."""
+    for line in standstill.report(address, kernel):
+        print(line, flush=True)
 
 
 def _processors(tested: machine.TestMachine) -> int:

@@ -105,7 +105,7 @@ def _run(
         if choices.alone:
             described = replace(described, ramdisk=None)
         if choices.graphic:
-            described = replace(described, display=_display(mine))
+            described = replace(described, display=_display(settings, mine))
         if not choices.native and (choices.uefi or choices.graphic):
             disc = mine.private / "disc.iso"
             loader.make_disc(described, mine.private, disc, mine.log("disc"))
@@ -180,7 +180,7 @@ def needs_of(settings: Settings, choices: boot.Choices) -> list[packages.Need]:
         needs += packages.CONFINEMENT
     if choices.uefi:
         needs += packages.UEFI
-    if choices.graphic and _has_windows():
+    if choices.graphic and _has_windows(settings):
         needs += packages.WINDOW
     if not choices.native and (choices.uefi or choices.graphic):
         needs += packages.UEFI_LOADER
@@ -200,14 +200,14 @@ def _needs_to_build(settings: Settings, choices: boot.Choices) -> list[packages.
     return needs
 
 
-def _has_windows() -> bool:
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+def _has_windows(settings: Settings) -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and not emulators.is_beside(settings)
 
 
-def _display(mine: slot.Slot) -> str:
+def _display(settings: Settings, mine: slot.Slot) -> str:
     """A window if this terminal can have one, else a socket for a VNC viewer."""
     socket = mine.private / "vnc"
-    if _has_windows():
+    if _has_windows(settings):
         return "gtk"
     if len(str(socket)) >= slot.SOCKET_PATH_MAX:
         raise KeelError(f"{mine.private} is too long a path for a socket", slot.SHORTER)

@@ -99,7 +99,10 @@ def test_the_newer_one_is_unpacked_once(host: Host, archive: list[str], settings
     wants = replace(settings, qemu="10")
     words = emulators.chosen(wants)
     assert emulators.version(words) == (10, 0) and emulators.version([machine.EMULATOR]) == (7, 2)
-    assert Path(words[0]).is_relative_to(settings.cache) and words.count("-L") == len(emulators.FIRMWARE)
+    at = words.index(str(settings.cache / "qemu-10" / emulators.PROGRAM))
+    assert all(str(settings.cache) in word for word in words[at:] if word != "-L") and words[0] == "env"
+    assert words.count("-L") == len(emulators.FIRMWARE) and words[1].startswith(f"QEMU_MODULE_DIR={settings.cache}/")
+    emulators.require_devices(wants, ["any"])
     assert emulators.chosen(wants) == words and archive == list(emulators.PACKAGES)
     assert emulators.beside(settings) == "10.0"
     assert emulators.chosen(settings) == [machine.EMULATOR]
@@ -115,6 +118,7 @@ def test_libraries_that_the_host_lacks_are_its_alone(
     assert archive == [*emulators.PACKAGES, "libtwo", "libone"] or archive == [*emulators.PACKAGES, "libone", "libtwo"]
     said = subprocess.run(words, check=False, capture_output=True, text=True, env={"PATH": "/usr/bin"})
     assert said.stderr == f"libraries: {emulators.OWN_LIBRARIES}\n"
+    assert not any(word.startswith("LD_") for word in emulators.chosen(settings))
     confined = share.confined(qemu.arguments(TWO, words), [qemu.Share(Path("/s"), "/mnt/s")])
     assert confined.index(words[1]) > confined.index(share.STARTER[-1])
 
@@ -144,7 +148,7 @@ def test_a_run_and_its_plugins_use_the_chosen_one(
 ) -> None:
     host("7.2.22")
     wants = replace(settings, qemu="10")
-    assert emulators.command(wants, TWO)[0] == emulators.chosen(wants)[0]
+    assert emulators.command(wants, TWO)[:3] == emulators.chosen(wants)[:3]
     monkeypatch.setattr("keel.process.run_logged", lambda argv, **_: asked.append(argv))
     asked: list[list[str]] = []
     places = [plugins.build(chosen, "profile").parent.name for chosen in (settings, wants)]

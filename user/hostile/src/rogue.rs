@@ -15,7 +15,7 @@ use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::Failure;
 use keel_l4::ipc::{receive, send, sleep, Message, Received, Timeout};
 use keel_l4::kip::kip;
-use keel_l4::processor::is_translated;
+use keel_l4::processor::{avoid_faults, is_translated};
 use keel_l4::task::{self, NewTask};
 use keel_l4::thread::{self, NewThread};
 use keel_l4::{kernel_object, utcb, Fpage, Id, Tag};
@@ -306,7 +306,6 @@ fn count(received: &Received, ledger: &Ledger) {
 
 /// Fills code and data of the rogues.
 fn write_program(random: &mut Random) {
-    let translated = is_translated();
     let mut code = [0u8; PROGRAM];
     let mut used = 0;
     while used < PROGRAM {
@@ -315,11 +314,12 @@ fn write_program(random: &mut Random) {
         for index in 0..piece.len() + bytes {
             let byte = piece.get(index).copied().unwrap_or_else(|| random.next() as u8);
             if used < PROGRAM {
-                code[used] = harmless_to_emulators(byte, translated);
+                code[used] = byte;
                 used += 1;
             }
         }
     }
+    avoid_faults(&mut code, is_translated());
     for (offset, byte) in code.iter().enumerate() {
         // SAFETY: the last page of the den is the rogues' code.
         unsafe { ((CODE_HERE + offset as u64) as *mut u8).write_volatile(*byte) };
@@ -330,21 +330,10 @@ fn write_program(random: &mut Random) {
     }
 }
 
-/// QEMU 7.2 itself aborts on some malformed VEX and EVEX instructions, so their prefixes are
-/// avoided. IRET is, where it is translated: it may enter virtual-8086 mode (docs/machines.md). No
-/// program has its byte then, since any byte may be jumped to.
-fn harmless_to_emulators(byte: u8, translated: bool) -> u8 {
-    if matches!(byte, 0xc4 | 0xc5 | 0x62) || translated && byte == 0xcf {
-        0x90
-    } else {
-        byte
-    }
-}
-
 /// The answer to a rogue's fault: its pages, and the frame with which it resumes.
 fn answer(rogue: Rogue, random: &mut Random) -> Message {
     let frame = frame(random);
-    // Where a byte must not be executed, nothing that a program writes is.
+    // Where some bytes must not be executed, nothing that a program writes is.
     let (code, data) =
         if is_translated() { (FPAGE_RWX & !FPAGE_WRITE, FPAGE_RWX & !FPAGE_EXEC) } else { (FPAGE_RWX, FPAGE_RWX) };
     let item =

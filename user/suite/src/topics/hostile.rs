@@ -16,7 +16,7 @@ use keel_l4::abi::{ExRegs, Frame, MapItem};
 use keel_l4::call::{invoke, Failure, Registers};
 use keel_l4::ipc::{call, receive, send, Message, Received, Timeout};
 use keel_l4::kip::kip;
-use keel_l4::processor::is_translated;
+use keel_l4::processor::{avoid_faults, is_translated};
 use keel_l4::{sigma0, thread, utcb, Fpage, Id};
 
 pub const CASES: &[Case] = &[
@@ -299,8 +299,8 @@ fn random_code() -> Outcome {
     call(alien.id, with_code)?;
     let translated = is_translated();
     for _ in 0..3000 {
-        let bytes: [u8; 64] =
-            core::array::from_fn(|_| harmless_to_emulators((random(&mut state) >> 32) as u8, translated));
+        let mut bytes: [u8; 64] = core::array::from_fn(|_| (random(&mut state) >> 32) as u8);
+        avoid_faults(&mut bytes, translated);
         write_code(at, &bytes);
         let mut frame = fresh_words(&mut state);
         frame.ip = CODE;
@@ -312,16 +312,6 @@ fn random_code() -> Outcome {
         }
     }
     all_is_well()
-}
-
-/// QEMU 7.2 itself aborts on some malformed VEX instructions, so their prefixes are avoided. IRET
-/// is, where it is translated: it may enter virtual-8086 mode (docs/machines.md).
-fn harmless_to_emulators(byte: u8, translated: bool) -> u8 {
-    if matches!(byte, 0xc4 | 0xc5) || translated && byte == 0xcf {
-        0x90
-    } else {
-        byte
-    }
 }
 
 /// A frame with random general registers, some with small numbers.
