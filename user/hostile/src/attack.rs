@@ -98,8 +98,8 @@ impl Attacker {
             61..=67 => self.lthread(),
             68..=73 => self.task(),
             74..=76 => self.schedule(),
-            77 | 78 => self.give_reach(),
-            79..=82 => self.call(CALL_THREAD_SWITCH),
+            77..=80 => self.give_reach(),
+            81 | 82 => self.call(CALL_THREAD_SWITCH),
             83..=85 => self.call(CALL_ID_NEAREST),
             86..=93 => self.object(),
             _ => self.anything(),
@@ -398,7 +398,7 @@ impl Attacker {
         const AREAS: [u64; 9] =
             [AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, AREA_UPPER, UPPER_END, WINDOW + 1, AREA_SMALL_SIZE, AREA_SIZE];
         let area = self.random.one_of(&AREAS);
-        let half = self.random.one_of(&[0, TASK_UPPER_HALF]);
+        let half = self.random.one_of(&[0, 0, TASK_UPPER_HALF]);
         let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
         let start = run as Main as usize as u64;
         let argument = argument(self.random.next() >> 16, number);
