@@ -7,6 +7,7 @@ Linux's.
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,9 +51,9 @@ KERNEL_LINE = f"console=none {machine.UNSAFE}"
 # The limit of a test for the longest section.
 LIMIT = 3_000
 KERNEL_SOURCES = "kernel/src/"
-# What may take longer, by where most of it is, with a limit that shows what else would hide there (docs/caveats.md): a line on
-# the console, for a test also without one.
-EXCEPTIONS = {"arch/x86_64/print.rs": 5_000}
+# What may take longer, by where most of it is (docs/caveats.md): a line on the console, which is formatted also where there is
+# none, with a limit that shows what else would hide there; and the wait for a serial line.
+EXCEPTIONS = {"arch/x86_64/print.rs": 6_000, "arch/x86_64/serial.rs": sys.maxsize}
 
 
 @dataclass(frozen=True)

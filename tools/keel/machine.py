@@ -236,7 +236,7 @@ HOSTILE_MACHINES = (
         Emulator.BOCHS,
         processors=2,
         processor=BOCHS_PROCESSOR,
-        arguments="calls=10000 late-us=2000000 limit-s=2000",
+        arguments="calls=30000 late-us=2000000 limit-s=2000",
         timeout_s=900.0,
     ),
 )

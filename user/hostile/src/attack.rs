@@ -97,8 +97,9 @@ impl Attacker {
             53..=60 => self.exchange(),
             61..=67 => self.lthread(),
             68..=73 => self.task(),
-            74..=78 => self.schedule(),
-            79..=82 => self.call(CALL_THREAD_SWITCH),
+            74..=76 => self.schedule(),
+            77..=80 => self.give_reach(),
+            81 | 82 => self.call(CALL_THREAD_SWITCH),
             83..=85 => self.call(CALL_ID_NEAREST),
             86..=93 => self.object(),
             _ => self.anything(),
@@ -397,7 +398,7 @@ impl Attacker {
         const AREAS: [u64; 9] =
             [AREA_DEFAULT, AREA_DEFAULT, 0, OTHER_AREA, AREA_UPPER, UPPER_END, WINDOW + 1, AREA_SMALL_SIZE, AREA_SIZE];
         let area = self.random.one_of(&AREAS);
-        let half = self.random.one_of(&[0, TASK_UPPER_HALF]);
+        let half = self.random.one_of(&[0, 0, TASK_UPPER_HALF]);
         let quota = self.random.one_of(&[TASK_SHARED_QUOTA, 4, 12, 30, 1 << 40]);
         let start = run as Main as usize as u64;
         let argument = argument(self.random.next() >> 16, number);
@@ -419,11 +420,21 @@ impl Attacker {
         let priority = self.random.below(PRIORITIES + 2);
         let slice = self.random.one_of(&[0, 1, 50_000, 1_000_000, u64::MAX]);
         let processor = self.random.below(kip().processors + 1);
-        // Often nothing else, which fails less often.
-        let mask = self.random.one_of(&[mask, mask | SCHEDULE_SMALL, SCHEDULE_SMALL]);
+        let mask = mask | if self.random.once_in(4) { SCHEDULE_SMALL } else { 0 };
         let host = if self.random.once_in(2) { Id::NIL } else { self.some_task() };
         let words = [slice, self.preempter(), processor, host.0, reach::reach(&mut self.random), 0];
         Registers { ax: CALL_THREAD_SCHEDULE, di: self.thread().0, si: mask, dx: priority, words }
+    }
+
+    /// Gives a thread of a child a window, or another reach.
+    fn give_reach(&mut self) -> Registers {
+        let children = own_ledger().children.iter().map(|id| Id(id.load(Relaxed))).filter(|id| *id != Id::NIL);
+        let skipped = self.random.below(MEMBERS as u64) as usize;
+        let first = first_of(children.cycle().nth(skipped).unwrap_or(Id::NIL));
+        let host = if self.random.once_in(4) { self.some_task() } else { Id::NIL };
+        let words = [0, 0, 0, host.0, reach::reach(&mut self.random), 0];
+        let thread = Id::thread(first.version(), first.task(), self.random.below(2) as u16, first.nesting());
+        Registers { ax: CALL_THREAD_SCHEDULE, di: thread.0, si: SCHEDULE_SMALL, dx: 0, words }
     }
 
     /// An operation on a timer, a GSI or a quota account; or words for a frame.

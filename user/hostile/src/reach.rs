@@ -31,6 +31,9 @@ pub fn descriptor(random: &mut Random, places: &[u64]) -> u64 {
     kind << 32 | limit & 0xffff | (limit >> 16) << 48 | (base & 0xff_ffff) << 16 | (base >> 24 & 0xff) << 56
 }
 
+/// Where most windows begin at least.
+const FIRST: u64 = 1 << SMALL_MAX_LOG2;
+
 /// Chooses a window, everything, nothing, or a random word.
 pub fn reach(random: &mut Random) -> u64 {
     match random.below(8) {
@@ -38,6 +41,7 @@ pub fn reach(random: &mut Random) -> u64 {
         1 => SMALL_ALL,
         2 => random.next(),
         3 => random.below(4) << SMALL_MAX_LOG2 | SMALL_MAX_LOG2,
-        _ => random.below(24) << (SMALL_MIN_LOG2 + 2) | SMALL_MIN_LOG2 + random.below(3),
+        // The first GB has the image.
+        _ => FIRST + (random.below(48) << (SMALL_MIN_LOG2 + 2)) | SMALL_MIN_LOG2 + random.below(3),
     }
 }

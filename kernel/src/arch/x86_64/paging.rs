@@ -170,11 +170,13 @@ fn window_of(root: PhysAddr) -> Option<(Ref<Task>, Window)> {
 }
 
 /// Drops what this processor holds of an entry of a task with a window, in both spaces, after it
-/// was changed. Interrupts are let in where it is an entry above those of 2 MB.
+/// was changed; the address is a number. Interrupts are let in where it is an entry above those of
+/// 2 MB.
 #[cold]
 pub fn flush_windowed(root: PhysAddr, level: u8, address: VirtAddr) {
     let Some((task, window)) = window_of(root) else { return };
-    held(POOL.physical(task.root_table), level).flush(address);
+    // INVPCID faults at an address that is not canonical. A kernel area can be in the upper half.
+    held(POOL.physical(task.root_table), level).flush(VirtAddr::new(canonical(address.raw())));
     hide(window, level, address);
 }
 

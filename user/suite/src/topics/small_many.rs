@@ -13,6 +13,7 @@ use crate::topics::window::fault_at;
 use crate::{holds, refused, same};
 use keel_l4::abi::call::*;
 use keel_l4::abi::fpage::*;
+use keel_l4::abi::programs::AREA_UPPER;
 use keel_l4::abi::{MapItem, UnmapRange};
 use keel_l4::ipc::{send, Message, Timeout};
 use keel_l4::mapping::{unmap, unmap_in};
@@ -31,6 +32,7 @@ pub const CASES: &[Case] = &[
     ("as-many-windows-as-there-can-be", many_windows),
     ("a-thread-beside-many-windows", beside_many_windows),
     ("a-host-of-many-threads-goes", host_of_many_goes),
+    ("its-kernel-area-is-in-the-upper-half", upper_area),
 ];
 
 /// Where the tasks have their pages: rows of them in tables in which nothing else is.
@@ -40,6 +42,8 @@ const ROW_LOG2: u8 = 16;
 const TABLE: u64 = 512 * PAGE;
 /// Pages of kernel memory for a task with many tables.
 const LARGE_QUOTA: u64 = 200;
+/// More of them for tables in the upper half.
+const LOCAL_TABLES: u64 = 6;
 /// Pages of kernel memory for a task that only has a window.
 const SMALL_QUOTA: u64 = 12;
 
@@ -207,6 +211,22 @@ fn beside_many_windows() -> Outcome {
     }
     holds!("windows in most of it", opened > WINDOWS / 2);
     remove(helper(idle, 0)?)?;
+    check()
+}
+
+/// Takes a UTCB in the upper half from a task with a window. (INVPCID faults at its number.)
+fn upper_area() -> Outcome {
+    let (number, me) = (pool::task_number(), utcb::my_id());
+    let quota = SMALL_QUOTA + LOCAL_TABLES;
+    let plan = NewTask { number, max_priority: base_priority(), quota, area: AREA_UPPER, ..NewTask::default() };
+    let task = create_empty(&plan)?;
+    let thread = |number| NewThread { task, number, ip: 0, sp: 0, pager: me, handler: me, argument: 0 }.create();
+    let (first, second) = (thread(0)?, thread(1)?);
+    set_reach(first, USUAL, Id::NIL)?;
+    set_reach(second, USUAL, Id::NIL)?;
+    remove(second)?;
+    same!("its reach", reach(first)?, USUAL);
+    remove_task(number)?;
     check()
 }
 
