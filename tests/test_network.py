@@ -69,7 +69,7 @@ def test_the_host_s_loopback_is_out_of_reach_only_where_the_network_leads_nowher
     host = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Answer, said))
     Thread(target=host.serve_forever, daemon=True).start()
     url = f"http://10.0.2.2:{host.server_port}/"
-    ask = f"curl -s --max-time 20 {url} || echo none: $?; cd /etc; exec python3 -m http.server 80 2>&1"
+    ask = f"curl -s --max-time 20 {url} || echo none: $?; cd /etc; exec python3 -u -m http.server 80 2>&1"
     try:
         options = [*run_options(system), "--nic", card, "--forward", f"{port}:80"]
         with terminal(*options, "--exec", ask) as guest:
