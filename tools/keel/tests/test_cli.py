@@ -69,6 +69,7 @@ def ended(arguments: list[str]) -> int:
         (["clean", "everything"], "everything"),
         (["build", "nothing"], "no nothing"),
         (["test", "unti"], "did you mean unit?"),
+        (["cp", "one"], "PLACE is missing"),
         (["root"], "ACTION is missing"),
         (["gdb", "web", "linux"], "'web' is no VIEW: kernel, linux"),
         (["gdb", "linux", "web", "more"], "more"),
