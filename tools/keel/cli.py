@@ -50,7 +50,7 @@ from .commands import trace as trace_command
 from .commands import ukl as ukl_command
 from .config import QEMU_VARIABLE, Settings, version
 from .errors import Interrupted, KeelError, Status, system_error
-from .suites import ALL, PARTS, REST, SUITES
+from .suites import ALL, PARTS, REST, SUITES, Suite
 from .ukloptions import OPTIONS
 
 # `./keel stop` sends the last one. A guest whose init listens is then asked to power off.
@@ -345,13 +345,17 @@ def _suites() -> str:
     """The tables at the end of the help of `test`."""
     parts = {name: part for name, part in PARTS.items() if name not in SUITES | REST}
     return "\n".join(
-        f"{title}:\n{in_columns([(name, suite.what, suite.lasts) for name, suite in group.items()])}"
+        f"{title}:\n{in_columns([(name, suite.what, suite.lasts, _budget(suite)) for name, suite in group.items()])}"
         for title, group in (
             ("suites of every day", SUITES),
             (f"suites that take too long for every day; '{ALL}' runs both", REST),
             ("parts of suites", parts),
         )
     )
+
+
+def _budget(suite: Suite) -> str:
+    return "" if suite.budget is None else f"(budget {suite.budget} min)"
 
 
 def _add_about(verbs: Verbs) -> None:
