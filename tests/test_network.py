@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ports of the host that lead to the guest, and its SSH server."""
 
+import os
 import socket
 import tarfile
 from collections.abc import Iterator
@@ -120,10 +121,31 @@ def with_ssh(options: list[str], name: str) -> Iterator[Terminal]:
         yield guest
 
 
+def copied_there_and_back(name: str, place: Path) -> None:
+    """A directory, a file and a stream are the same afterwards; a failure is one line."""
+    (place / "tree/sub").mkdir(parents=True)
+    file = place / "tree/sub/a file"
+    file.write_bytes(bytes(range(256)) * 4096)
+    file.chmod(0o750)
+    os.utime(file, ns=(0, 1_600_000_000_123_456_789))
+    (place / "tree/link").symlink_to("sub/a file")
+    assert keel("cp", str(place / "tree"), f"{name}:/root/there", timeout_s=LIMIT_S) == Result(0, "", "")
+    assert keel("cp", f"{name}:there", str(place / "back"), timeout_s=LIMIT_S) == Result(0, "", "")
+    back = place / "back/sub/a file"
+    assert back.read_bytes() == file.read_bytes() and (place / "back/link").readlink() == Path("sub/a file")
+    assert (back.stat().st_mode, back.stat().st_mtime_ns) == (file.stat().st_mode, file.stat().st_mtime_ns)
+    keel("cp", "-", f"{name}:stream", stdin=b"content", timeout_s=LIMIT_S)
+    assert keel("cp", f"{name}:stream", "-", timeout_s=LIMIT_S) == Result(0, "content", "")
+    keel("ssh", name, "--", "mount -t tmpfs -o size=64k none /mnt", timeout_s=LIMIT_S)
+    for source, target in ((f"{name}:none", str(place)), (str(file), f"{name}:none/"), (str(file), f"{name}:/mnt")):
+        refused = keel("cp", source, target, timeout_s=LIMIT_S)
+        assert refused.status == FAILED and refused.error.count("\n") == 1, refused
+
+
 @pytest.mark.parametrize(
     "options", [["run"], ["run", "--native"], ["run", "--init", "systemd"]], ids=["keel", "native", "systemd"]
 )
-def test_a_session(options: list[str], name: str) -> None:
+def test_a_session(options: list[str], name: str, tmp_path: Path) -> None:
     """Words, streams and status are passed; no file of the user's is read or written; the keys go with the guest."""
     with with_ssh(options, name):
         words = keel("ssh", name, "--", "sh", "-c", 'echo "$0 $1"; echo error >&2; exit 3', "a  b", "$HOME;'", timeout_s=LIMIT_S)
@@ -136,6 +158,7 @@ def test_a_session(options: list[str], name: str) -> None:
         keel("ssh", name, "--", "tar", "-x", "-C", "/tmp", stdin=packed.getvalue(), timeout_s=LIMIT_S)
         digest = keel("ssh", name, "--", "cat", "/tmp/README.md", timeout_s=LIMIT_S)
         assert digest.output == (REPOSITORY / "README.md").read_text()
+        copied_there_and_back(name, tmp_path)
         secrets = list((REPOSITORY / "build" / "run").glob("*/private/ssh/key"))
         assert secrets and all(secret.stat().st_mode & 0o77 == 0 for secret in secrets)
         assert keel("stop", name, timeout_s=LIMIT_S).status == 0
@@ -155,8 +178,9 @@ def test_no_guest_is_shown_another_ones_key(name: str, monkeypatch: pytest.Monke
 def test_a_guest_without_a_server_is_told(name: str) -> None:
     with terminal("run", "--name", name, "--exec", "echo runs; exec sleep 1000") as guest:
         guest.wait_for(b"runs\r\n")
-        refused = keel("ssh", name, "--", "true")
-        assert refused.status == FAILED and "runs without an SSH server" in refused.last_error_line()
+        for words in (["ssh", name, "--", "true"], ["cp", "README.md", f"{name}:"]):
+            refused = keel(*words)
+            assert refused.status == FAILED and "runs without an SSH server" in refused.last_error_line()
         assert keel("stop", name, timeout_s=LIMIT_S).status == 0
 
 

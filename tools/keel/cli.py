@@ -35,6 +35,7 @@ from .commands import bench as bench_command
 from .commands import build as build_command
 from .commands import clean as clean_command
 from .commands import console as console_command
+from .commands import cp as cp_command
 from .commands import debug as debug_command
 from .commands import doctor as doctor_command
 from .commands import example as example_command
@@ -49,7 +50,7 @@ from .commands import trace as trace_command
 from .commands import ukl as ukl_command
 from .config import QEMU_VARIABLE, Settings, version
 from .errors import Interrupted, KeelError, Status, system_error
-from .suites import ALL, PARTS, REST, SUITES
+from .suites import ALL, PARTS, REST, SUITES, Suite
 from .ukloptions import OPTIONS
 
 # `./keel stop` sends the last one. A guest whose init listens is then asked to power off.
@@ -64,6 +65,12 @@ EXAMPLES_OF_USE = """examples:
 
 The first run installs the Debian packages that this machine lacks, with sudo and apt-get, and says which before;
 with --no-install it names them and stops. Then it fetches and builds Linux, which takes some minutes."""
+
+
+EXAMPLES_OF_CP = """examples:
+  ./keel cp src notes.txt web:/tmp        both into the guest's /tmp
+  ./keel cp web:/var/log .                the directory and all that is in it
+  ./keel cp web:/proc/cpuinfo - | less    the content of one file"""
 
 
 COMPLETION_USE = """for this shell, and for all later ones:
@@ -300,6 +307,7 @@ def _add_others(verbs: Verbs) -> None:
     verb = _add_verb(verbs, "stop", "make guests power off")
     verb.add_argument("names", nargs="+", metavar="NAME", help="as ./keel ps lists them")
     _add_ssh(verbs)
+    _add_cp(verbs)
     verb = _add_verb(verbs, "gdb", "gdb on a running guest, with symbols")
     verb.add_argument("view", nargs="?", metavar="VIEW", help=f"whose symbols come first: {' or '.join(slot.VIEWS)}")
     verb.add_argument("name", nargs="?", metavar="NAME", help="as ./keel ps lists it; without it the guest started last")
@@ -321,17 +329,33 @@ def _add_ssh(verbs: Verbs) -> None:
     verb.add_argument("words", metavar="-- CMD", nargs="*", help="a line for the guest's shell, or several words, each unchanged")
 
 
+def _add_cp(verbs: Verbs) -> None:
+    verb = _add_verb(verbs, "cp", "copy files and directories to or from a guest that runs with --ssh", EXAMPLES_OF_CP)
+    verb.add_argument(
+        "places", nargs="+", metavar="FILE", help="what is copied: all FILEs here, or all in one guest, as NAME:FILE"
+    )
+    verb.add_argument(
+        "place",
+        metavar="PLACE",
+        help="on the other side: a directory that is there, or else a new name; - for FILE or PLACE is a stream of ours",
+    )
+
+
 def _suites() -> str:
     """The tables at the end of the help of `test`."""
     parts = {name: part for name, part in PARTS.items() if name not in SUITES | REST}
     return "\n".join(
-        f"{title}:\n{in_columns([(name, suite.what, suite.lasts) for name, suite in group.items()])}"
+        f"{title}:\n{in_columns([(name, suite.what, suite.lasts, _budget(suite)) for name, suite in group.items()])}"
         for title, group in (
             ("suites of every day", SUITES),
             (f"suites that take too long for every day; '{ALL}' runs both", REST),
             ("parts of suites", parts),
         )
     )
+
+
+def _budget(suite: Suite) -> str:
+    return "" if suite.budget is None else f"(budget {suite.budget} min)"
 
 
 def _add_about(verbs: Verbs) -> None:
@@ -547,6 +571,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         "profile": lambda: profile_command.run(settings, _profiled(options)),
         "ps": lambda: guests_command.ps(settings),
         "ssh": lambda: ssh_command.session(settings, options.name, options.words, terminal=options.terminal),
+        "cp": lambda: cp_command.cp(settings, [*options.places, options.place]),
         "console": lambda: console_command.console(settings, options.name),
         "stop": lambda: guests_command.stop(settings, options.names),
         "gdb": lambda: debug_command.debug(settings, *_viewed(options)),

@@ -17,6 +17,12 @@ def session(settings: Settings, name: str | None, words: Sequence[str], *, termi
     """Become ssh, with a shell or with one command."""
     if words and not any(words):
         raise KeelError("the command is empty", "without -- it is a shell", Status.USAGE)
+    guest, file = reached(settings, name)
+    process.become(arguments(file, guest.name, words, terminal=terminal))
+
+
+def reached(settings: Settings, name: str | None) -> tuple[slot.Slot, Path]:
+    """Return the guest, the only one with a server without a name, and ssh's configuration for it, when its server answers."""
     packages.require(settings, packages.SSH)
     guest = named(settings, name) if name else _only(settings)
     file = ssh.configuration(guest)
@@ -24,7 +30,7 @@ def session(settings: Settings, name: str | None, words: Sequence[str], *, termi
         raise KeelError(f"{guest.name} runs without an SSH server", "start it with --ssh")
     if not ssh.wait_for_server(_port(file), lambda: guest.run() is not None and guest in slot.running(settings)):
         raise KeelError(f"the SSH server of {guest.name} does not answer", f"its console is in {guest.log('console')}")
-    process.become(arguments(file, guest.name, words, terminal=terminal))
+    return guest, file
 
 
 def _only(settings: Settings) -> slot.Slot:

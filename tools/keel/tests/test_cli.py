@@ -69,6 +69,7 @@ def ended(arguments: list[str]) -> int:
         (["clean", "everything"], "everything"),
         (["build", "nothing"], "no nothing"),
         (["test", "unti"], "did you mean unit?"),
+        (["cp", "one"], "PLACE is missing"),
         (["root"], "ACTION is missing"),
         (["gdb", "web", "linux"], "'web' is no VIEW: kernel, linux"),
         (["gdb", "linux", "web", "more"], "more"),
@@ -105,7 +106,8 @@ def test_help(arguments: list[str], words: list[str], capsys: pytest.CaptureFixt
 def test_each_suite_and_example_is_a_row_with_what_it_is_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     ended(["test", "--help"])
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
-    assert all(suite.what in rows[name] and rows[name].endswith(suite.lasts) for name, suite in {**SUITES, **PARTS}.items())
+    assert all(suite.what in rows[name] and suite.lasts in rows[name] for name, suite in {**SUITES, **PARTS}.items())
+    assert all(rows[name].endswith(f"(budget {suite.budget} min)") for name, suite in SUITES.items())
     assert main(["example"]) == Status.OK
     examples = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["hello", "The", "smallest", "program", "seconds"] in examples

@@ -15,6 +15,7 @@ from keel.suites import (
     DAILY_MACHINE_PARTS,
     KERNEL_PARTS,
     MACHINE_PARTS,
+    MOST_MINUTES,
     PARTS,
     REST,
     SUITES,
@@ -90,6 +91,26 @@ def test_the_last_lines_say_what_failed(
         "... and 2 more",
         f"total: 4 passed, {MOST_NAMES + 2} failed",
     ]
+
+
+def test_the_suites_of_every_day_have_their_minutes() -> None:
+    budgets = [suite.budget for suite in SUITES.values()]
+    assert all(budgets) and sum(filter(None, budgets)) <= MOST_MINUTES
+
+
+def test_the_end_says_which_suite_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no failure; a part has no budget of its own."""
+    suites = {"short": Suite(lambda _: Count(1), "", "", 2), "long": Suite(lambda _: Count(1), "", "", 1)}
+    monkeypatch.setattr(test_command, "SUITES", suites)
+    part = next(iter(PARTS))
+    table = test_command.times([("short", 119.0), ("long", 61.0), (part, 4000.0)])
+    assert [line.split() for line in table.splitlines()] == [
+        ["SUITE", "MINUTES", "BUDGET"],
+        ["short", "2.0", "2"],
+        ["long", "1.0", "1", "over", "its", "budget"],
+        [part, "66.7", "-"],
+    ]
+    assert count_of(f"{table}\n") is None
 
 
 def test_an_installed_keel_has_no_tests(settings: Settings, tmp_path: Path) -> None:
