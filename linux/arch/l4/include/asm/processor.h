@@ -13,8 +13,6 @@
 #undef cpu_data
 #undef INIT_THREAD
 #undef task_pt_regs
-#undef GET_TSC_CTL
-#undef SET_TSC_CTL
 
 #define cpu_data(cpu) boot_cpu_data
 
@@ -69,9 +67,5 @@ extern struct keel_frame l4_init_frame;
 
 #define task_pt_regs(task) ((struct pt_regs *)&(task)->thread.frame->r15)
 #define KSTK_ESP(task) (task_pt_regs(task)->sp)
-
-/* The time stamp counter cannot be made to fault. */
-#define GET_TSC_CTL(address) put_user(PR_TSC_ENABLE, (unsigned int __user *)(address))
-#define SET_TSC_CTL(mode) ((mode) == PR_TSC_ENABLE ? 0 : -EINVAL)
 
 #endif
