@@ -252,6 +252,33 @@ static bool l4_left_supervisor(struct pt_regs *regs, unsigned long address, unsi
 	return true;
 }
 
+/* As often a fault may come in a row although L4 has what the access needs. */
+#define SERVED_FAULTS 8
+
+/*
+ * Returns true, and sends a signal, if the same access has faulted again and again after L4 was
+ * given the page with the right, and no page of the mm was unmapped in between: a processor that is
+ * wrong about its own faults would otherwise repeat that without end. (Before QEMU 9.1 an IRET in
+ * user mode reads its stack as the kernel would, and SMAP forbids that.) Native lthreads may unmap
+ * pages of their process unseen.
+ */
+static noinline bool l4_served_in_vain(struct pt_regs *regs, unsigned long address,
+				       unsigned long right)
+{
+	struct l4_served_fault *last = &current->thread.served_fault;
+	unsigned long unmaps = READ_ONCE(current->mm->context.unmaps);
+	bool same = last->ip == regs->ip && last->address == address && last->right == right &&
+		    last->unmaps == unmaps && !current->mm->context.area;
+
+	*last = (struct l4_served_fault){ regs->ip, address, right, unmaps,
+					  same ? last->count + 1 : 0 };
+	if (likely(last->count < SERVED_FAULTS))
+		return false;
+	last->count = 0;
+	l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
+	return true;
+}
+
 /*
  * Handles a page fault of the current task's lthread, and notes what the reply has to map. Called
  * with interrupts on; may sleep. The neighbours depend on the old entry:
@@ -261,7 +288,8 @@ static bool l4_left_supervisor(struct pt_regs *regs, unsigned long address, unsi
  *   - If it was marked and is unchanged, L4 has fewer rights than the mark says. If mprotect() gave
  *     rights, that is marked too, and the neighbours for which that holds can be told. Else a
  *     reclaim unmapped the pages, and so it did those of neighbours with the same flags: ALIKE.
- *     Or the page is mapped, and user mode cannot use it.
+ *     Or the page is mapped, and user mode cannot use it: l4_left_supervisor(),
+ *     l4_served_in_vain().
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
@@ -281,7 +309,8 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	if (pte_val(old) & _PAGE_KEEL_MAPPED && pte_val(used) != pte_val(old)) {
 		asked |= ALONE;
 	} else if ((pte_val(old) & _PAGE_KEEL) == _PAGE_KEEL_MAPPED) {
-		if (l4_left_supervisor(regs, address, right))
+		if (l4_left_supervisor(regs, address, right) ||
+		    l4_served_in_vain(regs, address, right))
 			return;
 		asked |= ALIKE;
 	}

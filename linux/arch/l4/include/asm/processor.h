@@ -27,6 +27,13 @@ enum l4_resume_action {
 	L4_RESUME_MAPPINGS,	/* a reply that maps fault_address */
 };
 
+/* A page fault that had been served before, and how often the same one came in a row. */
+struct l4_served_fault {
+	unsigned long ip, address, right;
+	unsigned long unmaps;		/* of the mm at that time */
+	unsigned int count;
+};
+
 struct thread_struct {
 	struct_group(own, /* of no other task: 0 in a new one */
 		struct keel_frame *frame;	/* shared with the micro-kernel */
@@ -49,6 +56,7 @@ struct thread_struct {
 	unsigned long dispatch;		/* KEEL_DISPATCH_*, or the entry that gets its calls */
 	unsigned long fault_address;
 	unsigned long fault_rights;
+	struct l4_served_fault served_fault;
 	unsigned long cr2;		/* these three: as in x86's signal frame */
 	unsigned long trap_nr;
 	unsigned long error_code;
