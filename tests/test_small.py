@@ -23,8 +23,8 @@ LOADED = re.compile(r"=> \S+ \((0x[0-9a-f]+)\)")
 # Windows in which the stacks of a check's 40 threads have room. A program that needs more leaves its window only where segments
 # have limits; here it finds a neighbour's pages.
 ROOM = "echo 512 > /proc/sys/keel/small_window_mb"
-# The checks that print where something lies.
-TELLS_ADDRESSES = {"ia32.place_in_memory", "memory.map_32bit"}
+# The checks that print where something lies, or how far segments reach.
+TELLS_ADDRESSES = {"ia32.place_in_memory", "instructions.descriptors", "memory.map_32bit"}
 # What QEMU's translator does at an access beyond a limit, and at a store to a read-only segment, and what a processor does
 # (ia32.thread_areas).
 WITHOUT_LIMITS = re.compile("(?<=beyond_limit=)none|(?<=write=)signo:11,code:2,address:other")

@@ -85,6 +85,8 @@ int play_part(int argc, char **argv)
 		return part_descriptors(argc, argv);
 	if (!strcmp(argv[0], "fpu"))
 		return part_fpu();
+	if (!strcmp(argv[0], "tsc"))
+		return __builtin_ia32_rdtsc() ? 1 : 2;
 	if (!strcmp(argv[0], "pid"))
 		return atoi(argv[1]) == getpid() ? 0 : 1;
 	return 126;

@@ -64,6 +64,32 @@ CHECK(faults, execute_data)
 	say_trap();
 }
 
+/* The fetch brings the page, and faults again at what is not executable. */
+CHECK(faults, execute_untouched)
+{
+	char *page = map_pages(3), *file;
+	unsigned char resident = 2;
+
+	catch_faults();
+	SAY_FAULT_OF("anonymous", page, ((void (*)(void))page)());
+	say_trap();
+	mincore(page, PAGE, &resident);
+	say("resident=%d word=%#x", resident, *(int *)page);
+	mprotect(page + PAGE, PAGE, PROT_NONE);
+	SAY_FAULT_OF("no_rights", page + PAGE, ((void (*)(void))(page + PAGE))());
+	say_trap();
+	mprotect(page + 2 * PAGE, PAGE, PROT_WRITE);
+	SAY_FAULT_OF("writable", page + 2 * PAGE, ((void (*)(void))(page + 2 * PAGE))());
+	say_trap();
+	file = mmap(NULL, 2 * PAGE, PROT_READ, MAP_SHARED, make_file("code", "\xc3"), 0);
+	SAY_FAULT_OF("file", file, ((void (*)(void))file)());
+	say_trap();
+	SAY_FAULT_OF("beyond", file + PAGE, ((void (*)(void))(file + PAGE))());
+	say_trap();
+	SAY_FAULT_OF("kernel", KERNEL_HALF, ((void (*)(void))KERNEL_HALF)());
+	say_trap();
+}
+
 CHECK(faults, execute_unmapped)
 {
 	catch_faults();

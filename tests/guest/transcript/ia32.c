@@ -253,11 +253,16 @@ CHECK(ia32, faults)
 {
 	volatile int zero = 0, *nowhere = (int *)16;
 	static unsigned char data[1] = { 0xc3 };
+	char *page;
 
 	catch_faults();
 	SAY_FAULT_OF("read", (void *)16, (void)*nowhere);
 	SAY_FAULT_OF("write", (void *)16, *nowhere = 1);
 	SAY_FAULT_OF("execute", data, ((void (*)(void))data)());
+	say("error=%#x", fault_context.uc_mcontext.gregs[REG_ERR]);
+	page = map_pages(1);
+	SAY_FAULT_OF("execute_untouched", page, ((void (*)(void))page)());
+	say("error=%#x", fault_context.uc_mcontext.gregs[REG_ERR]);
 	SAY_FAULT_OF("divide", NULL, say("quotient=%d", 1 / zero));
 	SAY_FAULT_OF("privileged", NULL, __asm__ volatile("hlt"));
 	SAY_FAULT_OF("bound", NULL, __asm__ volatile("int $5"));

@@ -28,11 +28,8 @@ static const long left_out[] = {
 	SYS_write, SYS_vmsplice, SYS_brk, SYS_setsid, SYS_sethostname, SYS_setdomainname, SYS_acct,
 };
 
-/*
- * The time stamp counter and speculation are settings of the processor, which Linux does not own on
- * every system.
- */
-static const long processor_options[] = { PR_GET_TSC, PR_SET_TSC, PR_GET_SPECULATION_CTRL, PR_SET_SPECULATION_CTRL };
+/* Speculation is a setting of the processor, which Linux does not own on every system. */
+static const long processor_options[] = { PR_GET_SPECULATION_CTRL, PR_SET_SPECULATION_CTRL };
 
 static bool is_processors(long option)
 {

@@ -22,6 +22,7 @@
 #include <asm/syscall.h>
 #include <asm/tlbflush.h>
 #include <asm/trapnr.h>
+#include <asm/umip.h>
 
 #define WAIT (KEEL_IPC_RECEIVE | KEEL_IPC_OPEN)
 #define RESUME_AND_WAIT (WAIT | KEEL_IPC_SEND | KEEL_IPC_SEND_ZERO)
@@ -199,6 +200,9 @@ static __always_inline void l4_other_message(struct task_struct *task, struct pt
 		l4_left_gate(regs);
 		if (keel_label(m) == X86_TRAP_UD && static_branch_unlikely(&l4_inside_used) &&
 		    l4_stub_undefined(regs))
+			break;
+		if (keel_label(m) == X86_TRAP_GP && boot_cpu_has(X86_FEATURE_UMIP) &&
+		    fixup_umip_exception(regs))
 			break;
 		l4_user_exception(regs, keel_label(m), m->words[0], m->words[3]);
 		break;

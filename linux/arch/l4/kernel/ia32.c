@@ -29,6 +29,32 @@ unsigned long x86_fsgsbase_read_task(struct task_struct *task, unsigned short se
 	return get_desc_base(&task->thread.tls_array[number]);
 }
 
+/*
+ * Stores the descriptor of a selector that a program may use: its own, or one that covers all.
+ * Returns false if there is none.
+ */
+bool l4_descriptor(struct desc_struct *descriptor, unsigned short selector)
+{
+	unsigned int number = selector >> SELECTOR_INDEX_SHIFT;
+
+	switch (selector & SEGMENT_TI_MASK ? 0 : number) {
+	case GDT_ENTRY_DEFAULT_USER32_CS:
+		*descriptor = (struct desc_struct)GDT_ENTRY_INIT(0xc0fb, 0, 0xfffff);
+		return true;
+	case GDT_ENTRY_DEFAULT_USER_CS:
+		*descriptor = (struct desc_struct)GDT_ENTRY_INIT(0xa0fb, 0, 0xfffff);
+		return true;
+	case GDT_ENTRY_DEFAULT_USER_DS:
+		*descriptor = (struct desc_struct)GDT_ENTRY_INIT(0xc0f3, 0, 0xfffff);
+		return true;
+	case GDT_ENTRY_TLS_MIN ... GDT_ENTRY_TLS_MAX:
+		number = array_index_nospec(number - GDT_ENTRY_TLS_MIN, GDT_ENTRY_TLS_ENTRIES);
+		*descriptor = current->thread.tls_array[number];
+		return true;
+	}
+	return false;
+}
+
 void l4_load_selector(unsigned short *which, unsigned int selector)
 {
 	struct keel_frame *frame = current->thread.frame;

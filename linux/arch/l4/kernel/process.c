@@ -7,6 +7,7 @@
 #include <linux/elf-randomize.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/mm.h>
+#include <linux/prctl.h>
 #include <linux/ptrace.h>
 #include <linux/random.h>
 #include <linux/sched/debug.h>
@@ -14,6 +15,7 @@
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
+#include <linux/uaccess.h>
 #include <asm/l4.h>
 #include <asm/switch_to.h>
 
@@ -60,7 +62,8 @@ static int l4_copy_registers(struct task_struct *task, const struct kernel_clone
 	frame->ax = 0;
 	if (args->stack)
 		frame->sp = args->stack;
-	task->thread.debug_stale = memchr_inv(task->thread.tls_array, 0,
+	task->thread.debug_stale = test_thread_flag(TIF_NOTSC) ||
+				   memchr_inv(task->thread.tls_array, 0,
 					      sizeof(task->thread.tls_array));
 	if (!(args->flags & CLONE_SETTLS))
 		return 0;
@@ -137,8 +140,51 @@ void flush_thread(void)
 	current->thread.loaded = false;
 	current->thread.dispatch = KEEL_DISPATCH_OFF;
 	current->thread.pager = 0;
-	current->thread.debug_stale = current->thread.debug[L4_DR7];
+	current->thread.debug_stale = current->thread.debug[L4_DR7] || test_thread_flag(TIF_NOTSC);
 	memset(current->thread.tls_array, 0, sizeof(current->thread.tls_array));
+}
+
+/*
+ * Returns true if the micro-kernel can refuse the time stamp counter to the current program: it has
+ * lthreads of its own, in user mode.
+ */
+static bool l4_tsc_is_switched(void)
+{
+	return !current->mm->context.inside && !current->mm->context.supervisor;
+}
+
+/* Refuses the counter to the current thread, or allows it, from its return to user mode on. */
+static void l4_switch_tsc(bool on)
+{
+	if (test_thread_flag(TIF_NOTSC) != on)
+		return;
+	assign_bit(TIF_NOTSC, &current_thread_info()->flags, !on);
+	current->thread.debug_stale = true;
+	current->thread.ready_cpu = L4_NO_CPU;
+}
+
+/* A strict seccomp refuses the counter. */
+void disable_TSC(void)
+{
+	if (l4_tsc_is_switched())
+		l4_switch_tsc(false);
+}
+
+/* prctl(PR_GET_TSC): stores PR_TSC_*. Returns 0 or -EFAULT. */
+int get_tsc_mode(unsigned long address)
+{
+	unsigned int mode = test_thread_flag(TIF_NOTSC) ? PR_TSC_SIGSEGV : PR_TSC_ENABLE;
+
+	return put_user(mode, (unsigned int __user *)address);
+}
+
+/* prctl(PR_SET_TSC). Returns 0, or -EINVAL for an unknown mode or one that cannot be. */
+int set_tsc_mode(unsigned int mode)
+{
+	if (mode != PR_TSC_ENABLE && (mode != PR_TSC_SIGSEGV || !l4_tsc_is_switched()))
+		return -EINVAL;
+	l4_switch_tsc(mode == PR_TSC_ENABLE);
+	return 0;
 }
 
 /*

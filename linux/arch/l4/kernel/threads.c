@@ -194,6 +194,8 @@ static int l4_store_debug_and_tls(struct task_struct *task)
 
 	task->thread.debug_stale = false;
 	memcpy(keel_record()->debug, task->thread.debug, sizeof(task->thread.debug));
+	if (test_tsk_thread_flag(task, TIF_NOTSC))
+		keel_record()->debug[L4_DR7] |= KEEL_DEBUG_NO_TSC;
 	memcpy(keel_record()->tls, task->thread.tls_array, sizeof(task->thread.tls_array));
 	if (l4_ex_regs(&thread, KEEL_EX_DEBUG_SET | KEEL_EX_TLS))
 		return -EINVAL;

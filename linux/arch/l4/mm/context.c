@@ -123,6 +123,7 @@ int init_new_context(struct task_struct *task, struct mm_struct *mm)
 	mm->context.last = 0;
 	mm->context.queued = 0;
 	mm->context.move_to = 0;
+	mm->context.unmaps = 0;
 	spin_lock_init(&mm->context.lock);
 	l4_tables_freed(mm);
 	return 0;
@@ -245,6 +246,7 @@ static unsigned long l4_empty_spaces(u32 window, unsigned long least, unsigned l
 			continue;
 		id = READ_ONCE(task->mm->context.keel_task);
 		tables = mm_pgtables_bytes(task->mm);
+		task->mm->context.unmaps++;
 		if (id && tables > most)
 			keel_unmap_all(id);
 		else if (id && tables >= least)

@@ -145,10 +145,12 @@ static void l4_fault_signal(int signal, int code, unsigned long address, unsigne
  * Linux's own fault handling, for user mode with these registers, or for Linux with NULL. Returns
  * bits of FAULT_FAILED if the access is still not possible; VM_FAULT_RETRY is a pending signal.
  * *asked is the right of the access; ALONE is added for anonymous memory. Reading is allowed with
- * any right of the area. May sleep.
+ * any right of the area, and so is, as on x86, the fetch of an instruction from a page that is not
+ * `present`: it brings the page, and faults again. May sleep.
  */
 static __always_inline vm_fault_t l4_handle_fault(struct pt_regs *regs, unsigned long address,
-						  unsigned long *asked, unsigned int flags)
+						  unsigned long *asked, unsigned int flags,
+						  bool present)
 {
 	unsigned long right = *asked, needed = VM_READ | VM_WRITE | VM_EXEC;
 	struct mm_struct *mm = current->mm;
@@ -160,7 +162,8 @@ static __always_inline vm_fault_t l4_handle_fault(struct pt_regs *regs, unsigned
 		needed = VM_WRITE;
 	} else if (right & KEEL_FPAGE_EXEC) {
 		flags |= FAULT_FLAG_INSTRUCTION;
-		needed = VM_EXEC;
+		if (present)
+			needed = VM_EXEC;
 	}
 retry:
 	vma = lock_mm_and_find_vma(mm, address, regs);
@@ -197,7 +200,7 @@ bool l4_fault_in(unsigned long address, unsigned long right)
 	unsigned int flags = FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE;
 
 	return !faulthandler_disabled() &&
-	       !(l4_handle_fault(NULL, address, &right, flags) & FAULT_FAILED);
+	       !(l4_handle_fault(NULL, address, &right, flags, true) & FAULT_FAILED);
 }
 
 /* Sends the signal, or starts the OOM killer, for a fault that was not handled. */
@@ -214,8 +217,12 @@ static void l4_fault_error(struct pt_regs *regs, unsigned long address, unsigned
 		l4_fault_signal(SIGSEGV, SEGV_MAPERR, address, right);
 }
 
-/* Handles a fault of user mode. Returns false if a signal was sent or is pending. May sleep. */
-static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked)
+/*
+ * Handles a fault of user mode at an address that has the entry `old`. Returns false if a signal
+ * was sent or is pending. May sleep.
+ */
+static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned long *asked,
+			  pte_t old)
 {
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
 	vm_fault_t fault = VM_FAULT_SIGSEGV;
@@ -223,7 +230,8 @@ static bool l4_slow_fault(struct pt_regs *regs, unsigned long address, unsigned 
 
 	perf_sw_event(PERF_COUNT_SW_PAGE_FAULTS, 1, regs, address);
 	if (address < TASK_SIZE_MAX)
-		fault = l4_handle_fault(regs, address, asked, flags);
+		fault = l4_handle_fault(regs, address, asked, flags,
+					pte_val(old) & _PAGE_PRESENT);
 	if (likely(!(fault & FAULT_FAILED)))
 		return true;
 	l4_fault_error(regs, address, right, fault);
@@ -244,6 +252,33 @@ static bool l4_left_supervisor(struct pt_regs *regs, unsigned long address, unsi
 	return true;
 }
 
+/* As often a fault may come in a row although L4 has what the access needs. */
+#define SERVED_FAULTS 8
+
+/*
+ * Returns true, and sends a signal, if the same access has faulted again and again after L4 was
+ * given the page with the right, and no page of the mm was unmapped in between: a processor that is
+ * wrong about its own faults would otherwise repeat that without end. (Before QEMU 9.1 an IRET in
+ * user mode reads its stack as the kernel would, and SMAP forbids that.) Native lthreads may unmap
+ * pages of their process unseen.
+ */
+static noinline bool l4_served_in_vain(struct pt_regs *regs, unsigned long address,
+				       unsigned long right)
+{
+	struct l4_served_fault *last = &current->thread.served_fault;
+	unsigned long unmaps = READ_ONCE(current->mm->context.unmaps);
+	bool same = last->ip == regs->ip && last->address == address && last->right == right &&
+		    last->unmaps == unmaps && !current->mm->context.area;
+
+	*last = (struct l4_served_fault){ regs->ip, address, right, unmaps,
+					  same ? last->count + 1 : 0 };
+	if (likely(last->count < SERVED_FAULTS))
+		return false;
+	last->count = 0;
+	l4_fault_signal(SIGSEGV, SEGV_ACCERR, address, right);
+	return true;
+}
+
 /*
  * Handles a page fault of the current task's lthread, and notes what the reply has to map. Called
  * with interrupts on; may sleep. The neighbours depend on the old entry:
@@ -253,7 +288,8 @@ static bool l4_left_supervisor(struct pt_regs *regs, unsigned long address, unsi
  *   - If it was marked and is unchanged, L4 has fewer rights than the mark says. If mprotect() gave
  *     rights, that is marked too, and the neighbours for which that holds can be told. Else a
  *     reclaim unmapped the pages, and so it did those of neighbours with the same flags: ALIKE.
- *     Or the page is mapped, and user mode cannot use it.
+ *     Or the page is mapped, and user mode cannot use it: l4_left_supervisor(),
+ *     l4_served_in_vain().
  */
 void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long right)
 {
@@ -261,7 +297,7 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	pte_t used, old = l4_entry_of(address, right, &used);
 
 	if (pte_none(used)) {
-		if (!l4_slow_fault(regs, address, &asked))
+		if (!l4_slow_fault(regs, address, &asked, old))
 			return;
 		if (!pte_none(old))
 			asked = right;
@@ -273,7 +309,8 @@ void l4_user_fault(struct pt_regs *regs, unsigned long address, unsigned long ri
 	if (pte_val(old) & _PAGE_KEEL_MAPPED && pte_val(used) != pte_val(old)) {
 		asked |= ALONE;
 	} else if ((pte_val(old) & _PAGE_KEEL) == _PAGE_KEEL_MAPPED) {
-		if (l4_left_supervisor(regs, address, right))
+		if (l4_left_supervisor(regs, address, right) ||
+		    l4_served_in_vain(regs, address, right))
 			return;
 		asked |= ALIKE;
 	}

@@ -105,6 +105,7 @@ static void l4_unmap_empty(struct mm_struct *mm)
 	mm_context_t *context = &mm->context;
 	unsigned long last = READ_ONCE(context->last);
 
+	context->unmaps++;
 	do {
 		context->ranges[context->queued] = l4_range_of(last);
 		l4_wait_for_sections(mm);
@@ -174,6 +175,7 @@ void l4_flush_moved(struct mm_struct *mm, unsigned long start, unsigned long end
 	to = context->move_to;
 	WRITE_ONCE(context->move_to, 0);
 	if (to && context->keel_task && !l4_find_pte(mm, start)) {
+		context->unmaps++;
 		l4_wait_for_sections(mm);
 		if (keel_move_table(context->keel_task, start, to & ~L4_MOVE))
 			l4_unmap_all(context->keel_task);

@@ -137,6 +137,10 @@ long l4_native_area(void);
 /* kernel/process.c */
 asmlinkage void l4_first_step(void);
 
+/* kernel/ia32.c */
+struct desc_struct;
+bool l4_descriptor(struct desc_struct *descriptor, unsigned short selector);
+
 /* kernel/traps.c */
 bool l4_is_traced(int signal);
 void l4_user_exception(struct pt_regs *regs, unsigned int vector, unsigned long error_code,

@@ -17,6 +17,7 @@ typedef struct {
 	bool supervisor;		/* its threads run in supervisor mode (kernel/place.c) */
 	bool inside;			/* keel_task is the server's own (kernel/inside.c) */
 	unsigned long gate;		/* of a program in the server, and its forks: address, or 0 */
+	unsigned long unmaps;		/* of its pages in L4; changes with each */
 	unsigned long generation;	/* of its page tables: new when tables were freed, unique */
 	unsigned long last;		/* latest range to unmap (mm/tlb.c), 0: nothing queued */
 	spinlock_t lock;		/* protects what follows: the ranges before the latest */

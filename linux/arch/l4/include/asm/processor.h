@@ -13,8 +13,6 @@
 #undef cpu_data
 #undef INIT_THREAD
 #undef task_pt_regs
-#undef GET_TSC_CTL
-#undef SET_TSC_CTL
 
 #define cpu_data(cpu) boot_cpu_data
 
@@ -27,6 +25,13 @@ enum l4_resume_action {
 	L4_RESUME_REPLY,	/* an empty reply */
 	L4_RESUME_START,	/* KEEL_EX_START: it does not wait for a reply */
 	L4_RESUME_MAPPINGS,	/* a reply that maps fault_address */
+};
+
+/* A page fault that had been served before, and how often the same one came in a row. */
+struct l4_served_fault {
+	unsigned long ip, address, right;
+	unsigned long unmaps;		/* of the mm at that time */
+	unsigned int count;
 };
 
 struct thread_struct {
@@ -51,6 +56,7 @@ struct thread_struct {
 	unsigned long dispatch;		/* KEEL_DISPATCH_*, or the entry that gets its calls */
 	unsigned long fault_address;
 	unsigned long fault_rights;
+	struct l4_served_fault served_fault;
 	unsigned long cr2;		/* these three: as in x86's signal frame */
 	unsigned long trap_nr;
 	unsigned long error_code;
@@ -69,9 +75,5 @@ extern struct keel_frame l4_init_frame;
 
 #define task_pt_regs(task) ((struct pt_regs *)&(task)->thread.frame->r15)
 #define KSTK_ESP(task) (task_pt_regs(task)->sp)
-
-/* The time stamp counter cannot be made to fault. */
-#define GET_TSC_CTL(address) put_user(PR_TSC_ENABLE, (unsigned int __user *)(address))
-#define SET_TSC_CTL(mode) ((mode) == PR_TSC_ENABLE ? 0 : -EINVAL)
 
 #endif

@@ -10,7 +10,6 @@
 #include <x86/include/asm/thread_info.h>
 #undef thread_info
 #undef INIT_THREAD_INFO
-#undef TIF_NOTSC
 #undef TIF_POLLING_NRFLAG
 #undef arch_setup_new_exec
 #define arch_setup_new_exec() do { } while (0)
