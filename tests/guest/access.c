@@ -216,7 +216,7 @@ static int try(pid_t pid)
 	return 0;
 }
 
-/* The child has the program's place too: by fork in supervisor mode, by its memory in the server. */
+/* The child has the program's place: by fork in supervisor mode, by its memory in the server. */
 static int traceme(void)
 {
 	int status;

@@ -319,7 +319,9 @@ CHECK(instructions, counters_and_controls)
 	SAY_FAULT_OF("invd", NULL, __asm__ volatile("invd" : : : "memory"));
 	SAY_FAULT_OF("clts", NULL, __asm__ volatile("clts"));
 	SAY_FAULT_OF("sti", NULL, __asm__ volatile("sti"));
+#ifdef __x86_64__
 	SAY_FAULT_OF("swapgs", NULL, __asm__ volatile("swapgs"));
+#endif
 }
 
 /* By each of the instructions that the processor has for it. */
@@ -362,7 +364,7 @@ CHECK(instructions, descriptors)
 }
 
 /*
- * The flags of privileges cannot be set, and others keep what a program gives them over a call. With
+ * The flags of privileges cannot be set; others keep what a program gives them over a call. With
  * AC set a misaligned access would fault, so nothing is stated meanwhile.
  */
 CHECK(instructions, flags)

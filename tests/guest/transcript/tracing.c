@@ -335,7 +335,7 @@ CHECK(tracing, breakpoints_at_the_end)
 	kill(pid, SIGKILL);
 }
 
-/* Selectors that the return to user mode refuses: data's as code's, code's as the stack's, none's. */
+/* Selectors that the return to user mode refuses: data as code, code as the stack, none. */
 CHECK(tracing, bad_selectors)
 {
 	static const struct {

@@ -93,7 +93,8 @@ fn no_tsc() -> Outcome {
     let other = Alien::new(code_tsc, |_| ())?;
     set(refused.id, [0, 0, 0, 0, 0, DEBUG_NO_TSC])?;
     for n in 0..4 {
-        let (got, free) = if n == 0 { (refused.start()?, other.start()?) } else { (refused.resume()?, other.resume()?) };
+        let (got, free) =
+            if n == 0 { (refused.start()?, other.start()?) } else { (refused.resume()?, other.resume()?) };
         same!("kind, vector", (got.tag.kind(), got.tag.label()), (KIND_EXCEPTION, GENERAL_PROTECTION));
         same!("where", got.words[1], address(code_tsc) + 4 * (n & 1));
         same!("the other one", free.tag.kind(), KIND_SYSCALL);
