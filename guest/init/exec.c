@@ -254,8 +254,9 @@ static void wait_for_work(const sigset_t *during)
 static void carry_until_done(const sigset_t *during)
 {
 	while (!job.done) {
-		wait_for_work(during);
+		/* First, since the end of the input may have come with the command. */
 		feed_input();
+		wait_for_work(during);
 		carry_output(&job.out, FRAME_STDOUT);
 		carry_output(&job.err, FRAME_STDERR);
 		reap();
