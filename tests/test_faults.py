@@ -6,7 +6,7 @@ from conftest import GUEST_DIRECTORY, PLACED, run_in_tests, together
 
 LIMIT_S = 120
 # Each place of a program in user mode on Keel, and the program. Native Linux takes the first kind of fault for its own.
-PLACES = {
+PLACES: dict[str, tuple[list[str], str]] = {
     "process": ([], "repeats"),
     "process-2": (["--smp", "2"], "repeats"),
     "process-32": ([], "repeats32"),

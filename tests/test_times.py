@@ -14,7 +14,7 @@ WAITS = 200
 TIMERS = ("nanosleep", "realtime", "itimer", "posix_timer", "timerfd", "poll", "futex", "alarm")
 
 # A system, its options, and the program.
-PLACES = {
+PLACES: dict[str, tuple[str, list[str], str]] = {
     "native": ("native", [], "times"),
     "native-32": ("native", [], "times32"),
     "process": ("keel", [], "times"),

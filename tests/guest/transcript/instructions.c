@@ -9,6 +9,7 @@
 #include <cpuid.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <x86intrin.h>
 
@@ -324,13 +325,17 @@ CHECK(instructions, counters_and_controls)
 #endif
 }
 
-/* By each of the instructions that the processor has for it. */
+/* By each of the instructions that the processor has for it, on the one that the thread stays on. */
 CHECK(instructions, number_of_the_processor)
 {
 	unsigned int a, b, c = 0, d = 0, number = MODE_UNSET, kernels = MODE_UNSET;
 	unsigned long own = MODE_UNSET, limit = MODE_UNSET;
+	cpu_set_t here;
 
 	syscall(SYS_getcpu, &kernels, NULL, NULL);
+	CPU_ZERO(&here);
+	CPU_SET(kernels, &here);
+	must("pin", sched_setaffinity(0, sizeof(here), &here) == 0);
 	__get_cpuid(0x80000001, &a, &b, &c, &d);
 	if (d & RDTSCP_BIT)
 		__asm__ volatile("rdtscp" : "=c"(number) : : "eax", "edx");
