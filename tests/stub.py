@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from conftest import REPOSITORY
+from conftest import REPOSITORY, complains
 
 LIMIT_S = 300
+# The mark of a test in which the processor stands still, and the clock does not.
+stands_still = complains("detected stalls")
 # The stub's answer to `g` has 16 registers, then the instruction pointer.
 STACK, ADDRESS = 7, 16
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GRACE_S, GUEST_DIRECTORY, LINUX, PLACED, REPOSITORY, Result, keel, run_in_tests, together
-from stub import ADDRESS, STACK, Monitor, Stub, stopped
+from stub import ADDRESS, STACK, Monitor, Stub, stands_still, stopped
 from stub import LIMIT_S as STUB_LIMIT_S
 from test_inside import EVERY_WAY, NO_WAY, WORKER, accesses
 from test_programs import build_module
@@ -217,6 +217,7 @@ def nmi_before_interrupt(stub: Stub, monitor: Monitor, nmi: int, place: int, tur
     execute(stub, nmi + IRETQ_BYTES, LOOP, RCX, turns)
 
 
+@stands_still
 @pytest.mark.parametrize("program", ["", "--place=/usr/bin/perl=kernel"], ids=["user", "supervisor"])
 def test_interrupts_at_the_entries_and_exits(tmp_path: Path, program: str) -> None:
     """An NMI at each instruction of a call, and between STI and the jump an NMI and an interrupt after it."""

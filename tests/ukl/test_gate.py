@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import GRACE_S, LINUX, Result, keel, together
 from stub import LIMIT_S as STUB_LIMIT_S
-from stub import STACK, Stub, stopped
+from stub import STACK, Stub, stands_still, stopped
 from test_place import IRETQ_BYTES, KERNEL, LINT1, RAX, RCX, STORE_NMI, execute, nmi_before_interrupt, symbols
 from test_ukl import APPLICATIONS, CHECKS, GUEST, LIMIT_S, OPTIONS, SERVED, SOURCES, WRONG_GATE
 
@@ -101,6 +101,7 @@ def instructions(stub: Stub, first: int, end: int) -> list[int]:
     return found
 
 
+@stands_still
 @pytest.mark.parametrize(("first", "end", "work"), LEAVING, ids=["leaf", "other"])
 def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp_path: Path) -> None:
     """At each of these instructions: the thread does the work, and has its registers afterwards."""
@@ -130,6 +131,7 @@ def test_an_interrupt_where_a_bypass_leaves(first: str, end: str, work: str, tmp
     assert (child.returncode, output) == (0, b"registers: changed by 0 calls, no call's number gives -1 and -1\n")
 
 
+@stands_still
 def test_interrupts_in_a_leaf_in_supervisor_mode(tmp_path: Path) -> None:
     """An NMI at each instruction, and an interrupt that is pending then: it comes when all registers are the program's."""
     program = APPLICATIONS / built(SOURCES / "level.c")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import GRACE_S, LINUX, keel
-from stub import LIMIT_S, STACK, Monitor, Stub, stopped
+from stub import LIMIT_S, STACK, Monitor, Stub, stands_still, stopped
 from test_ukl import OPTIONS, SOURCES
 
 TIMES = 3
@@ -47,6 +47,7 @@ def interrupted(stub: Stub, monitor: Monitor, symbols: dict[str, int], jump: int
     assert stub.word(stub.register(STACK) + 16) == jump
 
 
+@stands_still
 def test_an_nmi_between_sti_and_the_jump(symbols: dict[str, int], tmp_path: Path) -> None:
     """Kernel code with the user's GS is interrupted twice, and the application notices nothing."""
     with stopped(tmp_path, ["ukl", "run", "interrupted", "--exec", COMMAND]) as (child, stub, monitor):

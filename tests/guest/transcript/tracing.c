@@ -324,15 +324,17 @@ CHECK(tracing, breakpoints_at_the_end)
 					      0x7ffffffff000UL, 0x800000000000UL, 0xffff888000000000UL };
 	/* For execution, and to write 1, 2, 4 and 8 bytes. */
 	static const long controls[] = { 0, 1, 0x10001, 0x50001, 0xd0001, 0x90001, 0 };
-	pid_t pid = start_traced(write_word);
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		pid_t pid = start_traced(write_word);
+
 		say_result("address", ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[0]), ends[i]));
 		for (size_t j = 0; j < ARRAY_SIZE(controls); j++)
 			say_result("control", ptrace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[7]),
 						     controls[j]));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
 	}
-	kill(pid, SIGKILL);
 }
 
 /* Selectors that the return to user mode refuses: data as code, code as the stack, none. */
