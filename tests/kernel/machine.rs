@@ -466,6 +466,7 @@ pub mod regs {
     use core::cell::RefMut;
 
     pub const CR0_TS: u64 = 1 << 3;
+    pub const CR4_TSD: u64 = 1 << 2;
     pub const CR4_PGE: u64 = 1 << 7;
     pub const CR4_PCIDE: u64 = 1 << 17;
     pub const MSR_GS_BASE: u32 = 0;

@@ -325,7 +325,7 @@ CHECK(instructions, counters_and_controls)
 #endif
 }
 
-/* By each of the instructions that the processor has for it, on the one that the thread stays on. */
+/* By each of the instructions that the processor has for it, on one where the thread stays. */
 CHECK(instructions, number_of_the_processor)
 {
 	unsigned int a, b, c = 0, d = 0, number = MODE_UNSET, kernels = MODE_UNSET;

@@ -517,7 +517,8 @@ PORT_READY = f"lines['port'].sendall({encode(Kind.READY, b'')!r}); lines['port']
 PORT_STATUS = STATUS_0.replace("exec", "port")
 POWER_OFF = f"sys.exit({machine.emulator_status(machine.EXIT_POWER_OFF)})\n"
 PORT_STOPPED = f"lines['port'].settimeout(10)\nif lines['port'].recv(99).endswith({encode(Kind.STOP, b'')!r}): {POWER_OFF}"
-# As an init does, which ends when it has the credit for all that it wrote; the first second's is not that yet.
+# As an init does, which ends when it has the credit for all that it wrote; the first second's is not that yet. Then it is our
+# reader's turn, which waits for that at a FIFO.
 SETTLES = f"""import struct
 def given(seconds, credit=0):
     lines['port'].settimeout(seconds)
@@ -526,6 +527,7 @@ def given(seconds, credit=0):
         except TimeoutError: return credit
     return 0
 credit = given(1)
+open(TURN, "w").close()
 if not credit or given(30, credit): sys.exit(9)
 """
 ENDS_S = 30.0
@@ -571,16 +573,18 @@ def test_a_run_whose_guest_has_gone_is_stopped_while_our_reader_does_not_read(ru
         run(PORT_READY + MANY + stop + PORT_STATUS + POWER_OFF, port=qemu.NOWHERE)
 
 
-def test_a_slow_reader_gets_all_and_the_status(run: Run) -> None:
+def test_a_slow_reader_gets_all_and_the_status(run: Run, tmp_path: Path) -> None:
     """The guest gets the credit, and the time for its end begins, when all has been read."""
     heard = bytearray()
 
     def read(fd: int) -> None:
-        time.sleep(2.0)
+        turn.open().close()
         while len(heard) < 5 * PORT.data:
             heard.extend(os.read(fd, 4096))
 
-    script = PORT_READY + MANY + PORT_STATUS + SETTLES + POWER_OFF
+    turn = tmp_path / "turn"
+    os.mkfifo(turn)
+    script = PORT_READY + MANY + PORT_STATUS + f"TURN = {str(turn)!r}\n" + SETTLES + POWER_OFF
     with unread() as fd:
         reader = threading.Thread(target=read, args=[fd])
         reader.start()
