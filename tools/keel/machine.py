@@ -208,12 +208,12 @@ MACHINES = (
     TestMachine("kvm-x2apic", Emulator.KVM, kernel_line=f"x2apic-locked {UNSAFE}", timeout_s=KVM_LIMIT_S),
 )
 
-# The hostile programs, a million calls in all. On the deterministic clock a seed reproduces a run, and on one processor
+# The hostile programs, half a million calls in all. On the deterministic clock a seed reproduces a run, and on one processor
 # the delay of a heartbeat depends on the kernel alone. Two processors take turns on that clock; four run as threads of the
 # host, to find races: there the delay depends on the host's load. On one of them the kernel checks all of its
 # invariants, during the run and at its end.
 HOSTILE_MACHINES = (
-    TestMachine("hostile-1", Emulator.QEMU, kernel_line=UNSAFE, icount=True, arguments="calls=800000 late-us=1000"),
+    TestMachine("hostile-1", Emulator.QEMU, kernel_line=UNSAFE, icount=True, arguments="calls=200000 late-us=1000"),
     TestMachine(
         "hostile-2", Emulator.QEMU, processors=2, kernel_line=UNSAFE, icount=True, arguments="calls=150000 late-us=2000000"
     ),
@@ -245,7 +245,7 @@ HOSTILE_LONG = TestMachine(
     Emulator.QEMU,
     kernel_line=UNSAFE,
     icount=True,
-    arguments="calls=10000000 late-us=1000 limit-s=1000",
+    arguments="calls=2000000 late-us=1000 limit-s=1000",
     timeout_s=3600.0,
 )
 # A server that fails again and again while it spins, and is restarted this often; and one that attacks with its own
