@@ -16,6 +16,8 @@ INTERRUPT = b"\x03"
 DIGITS = re.compile(r"([0-9a-f]{2})+")
 # A piece of what the monitor says.
 OUTPUT = re.compile(r"O((?:[0-9a-f]{2})+)")
+# What the emulator says once when the guest stops, as it does at a connection; by itself, so perhaps before an answer.
+STOPPED = re.compile(r"[ST][0-9a-f]{2}.*")
 # How much of a wrong answer an error message has, in characters.
 SHOWN = 40
 
@@ -48,9 +50,10 @@ def monitor(gdb: socket.socket, command: str) -> str:
     with contextlib.suppress(ConnectionError), _telling(command):
         gdb.sendall(packet(f"qRcmd,{command.encode().hex()}"))
         for answer in _answers(gdb):
-            if not (piece := OUTPUT.fullmatch(answer)):
+            if piece := OUTPUT.fullmatch(answer):
+                said += bytes.fromhex(piece[1]).decode(errors="replace")
+            elif not STOPPED.fullmatch(answer):
                 break
-            said += bytes.fromhex(piece[1]).decode(errors="replace")
     return said
 
 

@@ -31,7 +31,7 @@ KERNEL = profile.read_symbols("kernel", "ffffffff80101000 t kernel_entry\nffffff
 
 
 def emulator(place: Path, text: str) -> threading.Thread:
-    """Answers gdb as QEMU does, one connection after the other: what the monitor says comes in pieces."""
+    """Answers gdb as QEMU does, one connection after the other: that the guest stops, then what the monitor says, in pieces."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(place))
     server.listen()
@@ -40,10 +40,12 @@ def emulator(place: Path, text: str) -> threading.Thread:
         for _ in range(standstill.LOOKS):
             gdb, _ = server.accept()
             with gdb:
-                received = b""
-                while not received.endswith(gdbremote.packet("D")):
+                received, answered = b"", False
+                gdb.sendall(gdbremote.packet("T02thread:01;"))
+                while gdbremote.packet("D") not in received:
                     received += gdb.recv(gdbremote.CHUNK)
-                    if re.search(rb"\$qRcmd,[0-9a-f]+#..\Z", received):
+                    if not answered and re.search(rb"\$qRcmd,[0-9a-f]+#..", received):
+                        answered = True
                         pieces = [text[at : at + 100].encode().hex() for at in range(0, len(text), 100)]
                         gdb.sendall(b"+" + b"".join(gdbremote.packet(f"O{piece}") for piece in pieces) + gdbremote.packet("OK"))
                 gdb.sendall(b"+" + gdbremote.packet("OK"))
