@@ -77,7 +77,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         known = [str(choice) for choice in action.choices]
-        what = action.metavar if isinstance(action.metavar, str) else "/".join(action.option_strings) or action.dest
+        named = action.metavar if isinstance(action.metavar, str) else action.dest
+        what = "/".join(action.option_strings) or named
         near = difflib.get_close_matches(str(value), known, 1)
         self.error(f"{value!r} is no {what}: {', '.join(known)}", *near)
 
