@@ -88,7 +88,7 @@ def test_transcripts_are_the_same(once: Callable[..., Result]) -> None:
 
 @together("transcripts-resident")
 def test_transcripts_are_the_same_where_linux_is_resident(once: Callable[..., Result]) -> None:
-    """Each check of 32-bit programs whose spaces show Linux prints what it prints on native Linux, but for 64-bit segments."""
+    """Each check of 32-bit programs whose spaces show Linux prints what it prints on native Linux, except 64-bit segments."""
     native = transcript_lines(once("native", NARROW, TRANSCRIPT_LIMIT_S, 1))
     native = {name: WIDE_SEGMENT.sub("", text) if name.endswith(DESCRIPTORS) else text for name, text in native.items()}
     result = run_in_tests("keel", NARROW, limit_s=TRANSCRIPT_LIMIT_S, options=RESIDENT)
