@@ -51,8 +51,12 @@ pub enum Feature {
     Smap = 32 + 20,
     /// UMIP.
     Umip = 2 * 32 + 2,
+    /// RDPID.
+    Rdpid = 2 * 32 + 22,
     /// Pages of 1 GB.
     LargePages = 3 * 32 + 26,
+    /// RDTSCP.
+    Rdtscp = 3 * 32 + 27,
     /// The TSC counts at a constant rate.
     ConstantTsc = 4 * 32 + 8,
     /// IA32_ARCH_CAPABILITIES.

@@ -5,6 +5,7 @@
 pub mod fast;
 
 use crate::arch::cpu::{self, cpu, Cpu};
+use crate::arch::cpuid::{self, Feature};
 use crate::arch::{apic, compat, fpu, lookup, paging, print::log, regs::*, switch::*, tables, tables::*};
 use crate::ipc::{across, fault, kernel_object, transfer};
 use crate::percpu::{lock, lock::Lock, pcid::Pcids, pcid::NOFLUSH};
@@ -265,6 +266,10 @@ fn interrupt(vector: u64) {
 pub fn start() -> ! {
     // SAFETY: the entry is complete, and interrupts are off.
     unsafe { wrmsr(MSR_LSTAR, fast::system_call_entry(cpu::count())) };
+    if cpuid::has(Feature::Rdtscp) || cpuid::has(Feature::Rdpid) {
+        // SAFETY: the register is there with either of the instructions that read it.
+        unsafe { wrmsr(MSR_TSC_AUX, cpu().index as u64) };
+    }
     let frame = leave(cpu());
     // SAFETY: `leave` has made everything ready that leave_to_user uses.
     unsafe { asm!("jmp {leave}", leave = sym leave_to_user, in("rax") frame, options(noreturn)) }
