@@ -108,7 +108,7 @@ def test_login_and_power_off(system: str, tmp_path: Path) -> None:
     console.type(b"poweroff\n")
     assert console.process.wait() == 0
     assert not needs_recovery(root)
-    assert run_guest(system, "cat file", options=["--root", str(root)]).output == "kept\n"
+    assert run_guest(system, "cat file", options=["--root", f"chain:{root}"]).output == "kept\n"
 
 
 def test_a_root_without_systemd_is_told(tmp_path: Path) -> None:
