@@ -83,7 +83,7 @@ static int holds_files(const char *path)
 	return found;
 }
 
-/* Whether what is written to the root takes memory. */
+/* Returns true if what is written to the root takes memory. */
 static int is_in_memory(void)
 {
 	struct statfs info;

@@ -127,7 +127,7 @@ class Choices:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether the guest's network leads nowhere."""
+        """Return true if the guest's network leads nowhere."""
         return self.card is not None and self.card.endswith(machine.RESTRICTED)
 
 

@@ -159,7 +159,7 @@ class Channel:
         return len(self._out)
 
     def take_outgoing(self, *, gives_credit: bool = True) -> bytes:
-        """What may be written to the line now, once. Credit not yet given back is one frame, however much it is for.
+        """Take what may be written to the line now, once. Credit not yet given back is one frame, however much it is for.
 
         While none is given the guest writes what it has credit for, and no more.
         """

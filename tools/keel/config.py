@@ -41,7 +41,7 @@ def _owner(path: Path) -> int:
 
 
 def _data_directory() -> Path:
-    """Where a user's data are. Root, who has another's HOME by sudo's options, leaves that one's home alone."""
+    """Return the place of a user's data. Root, who has another's HOME by sudo's options, leaves that one's home alone."""
     home = Path.home()
     if os.geteuid() == 0 and home.is_dir() and _owner(home) != 0:
         home = Path(pwd.getpwuid(0).pw_dir)
@@ -86,7 +86,7 @@ class Settings:
 
     @property
     def kept_roots(self) -> Path:
-        """What guests of all clones have written to default roots."""
+        """Return the place of what guests of all clones have written to default roots."""
         return self.data / "roots"
 
     @property

@@ -188,7 +188,7 @@ def held(disks: Sequence[Disk]) -> Iterator[None]:
 
 
 def _is_remote(descriptor: int) -> bool:
-    """Whether a file is on a file system whose locks of whole files are in truth those of all its bytes."""
+    """Return true if a file is on a file system whose locks of whole files are in truth those of all its bytes."""
     device = os.fstat(descriptor).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in MOUNTS.read_text(errors="replace").splitlines():
@@ -253,7 +253,7 @@ def persistent(settings: Settings) -> list[Path]:
 
 
 def is_own(settings: Settings, path: Path) -> bool:
-    """Whether a kept root is this clone's, by its name."""
+    """Return true if a kept root is this clone's, by its name."""
     return path.name.startswith(f"{settings.clone}-")
 
 

@@ -108,7 +108,7 @@ def require_devices(settings: Settings, models: Sequence[str]) -> None:
 
 
 def is_beside(settings: Settings) -> bool:
-    """Whether the chosen one is not the host's. It has no modules for windows, and the host's are of another version."""
+    """Return true if the chosen one is not the host's. It has no modules for windows, and the host's are of another version."""
     return chosen(settings) != [machine.EMULATOR]
 
 

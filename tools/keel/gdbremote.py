@@ -45,7 +45,7 @@ def ask(gdb: socket.socket, text: str) -> str:
 
 
 def monitor(gdb: socket.socket, command: str) -> str:
-    """What the emulator's monitor says to a command; as far as it came if the guest has gone. TimeoutError as above."""
+    """Return what the emulator's monitor says to a command; as far as it came if the guest has gone. TimeoutError as above."""
     said = ""
     with contextlib.suppress(ConnectionError), _telling(command):
         gdb.sendall(packet(f"qRcmd,{command.encode().hex()}"))

@@ -75,7 +75,7 @@ def _held(directory: Path, name: str, *, shared: bool) -> TextIO:
 
 
 def is_file(path: Path, file: TextIO) -> bool:
-    """Whether an open file still has this path."""
+    """Return true if an open file still has this path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -25,7 +25,7 @@ class Outputs:
         self.size = 0
 
     def fileno(self) -> int:
-        """What must take the next bytes, where some wait."""
+        """Return what must take the next bytes, where some wait."""
         return self._waiting[0][0].fd
 
     def write(self, fd: int, data: bytes) -> None:

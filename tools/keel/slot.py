@@ -111,7 +111,7 @@ class Slot:
         self._note(CUT_OFF, {"process": os.getpid()})
 
     def was_cut_off(self, run: Run) -> bool:
-        """Whether that was noted of this run, which has ended; the note stays when another one has the slot."""
+        """Return true if that was noted of this run, which has ended; the note stays when another one has the slot."""
         try:
             return bool(json.loads((self.directory / CUT_OFF).read_text())["process"] == run.process)
         except (*NOT_WHOLE, KeyError):
@@ -176,7 +176,7 @@ def _take(settings: Settings, slots: Iterable[Slot]) -> tuple[Slot, TextIO] | No
 
 
 def temporary_files() -> Path:
-    """Where the private directories are, and QEMU's temporary files."""
+    """Return the place of the private directories and of QEMU's temporary files."""
     return Path(os.environ.get("TMPDIR") or "/var/tmp").absolute()
 
 
@@ -198,7 +198,7 @@ def _remove_private(slot: Slot) -> None:
 
 
 def _is_private(place: Path) -> bool:
-    """Whether this is a directory that `_make_private` made, as far as can be seen."""
+    """Return true if this is a directory that `_make_private` made, as far as can be seen."""
     try:
         info = place.lstat()
     except OSError:

@@ -34,7 +34,7 @@ def _has(outer: Path, inner: Path) -> bool:
 
 
 def _meet(one: Path, other: Path) -> bool:
-    """Whether one of two directories is the other one, or lies in it."""
+    """Return true if one of two directories is the other one, or lies in it."""
     return _has(one, other) or _has(other, one)
 
 
@@ -70,7 +70,7 @@ def check_disks(settings: Settings, disks: Iterable[Disk]) -> None:
 
 
 def _is_image(settings: Settings, path: Path, image_format: str) -> bool:
-    """Whether this is an image for guests to write: a kept root, or one beside the sources, by its name."""
+    """Return true if this is an image for guests to write: a kept root, or one beside the sources, by its name."""
     kept = (settings.kept_roots.resolve(), (settings.build / "images").resolve())
     if path.parent in kept:
         return image_format == imageformat.QCOW2 and path.suffix == ".qcow2"

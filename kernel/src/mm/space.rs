@@ -46,11 +46,11 @@ impl From<Error> for Stop {
 
 /// What a page takes at most, in tens of instructions.
 pub const PAGE_COST: u32 = 40;
-/// What a step in a tree of mappings takes, a look at a mapping, and to hang it under another one.
+/// Costs of a step in a tree of mappings: a look at a mapping, and hanging it under another one.
 const LEVEL_COST: u32 = 3;
 const LOOK_COST: u32 = 6;
 const HOIST_COST: u32 = 5;
-/// What a range takes in which nothing is.
+/// Cost of a range in which nothing is.
 const RANGE_COST: u32 = 10;
 /// What may be spent between two looks for interrupts: bounds how long they stay off.
 const PREEMPTION_POINT_COST: u32 = 6 * PAGE_COST;

@@ -74,7 +74,7 @@ class Operand:
 
     @property
     def name(self) -> str:
-        """What a copy in another directory is called; nothing where the place has no name."""
+        """Return the name of a copy in another directory; nothing where the place has no name."""
         last = posixpath.basename(posixpath.normpath(self.place))
         if last not in ("", ".", ".."):
             return last

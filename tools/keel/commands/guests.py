@@ -55,7 +55,7 @@ def named(settings: Settings, name: str) -> slot.Slot:
 
 
 def _stop(settings: Settings, mine: slot.Slot, run: slot.Run) -> bool:
-    """Whether the guest has ended without harm to a disk that it keeps."""
+    """Return true if the guest has ended without harm to a disk that it keeps."""
     try:
         process = os.pidfd_open(run.process)
     except ProcessLookupError:

@@ -150,7 +150,7 @@ const GENERIC_ADDRESS: usize = 4;
 /// sense.
 pub fn parse_hpet(table: &[u8]) -> Option<u64> {
     const ADDRESS: usize = 40;
-    /// Its registers fill a block of 1 KB, which does not cross a page then.
+    /// The HPET's registers fill a block of 1 KB, which does not cross a page then.
     const BLOCK: u64 = 1 << 10;
     let address = number(table, ADDRESS + GENERIC_ADDRESS, 8)?;
     if table[ADDRESS] != IN_MEMORY || address == 0 || address % BLOCK != 0 {

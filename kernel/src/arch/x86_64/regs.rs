@@ -20,7 +20,7 @@ pub const MSR_GS_BASE: u32 = 0xc000_0101;
 pub const MSR_KERNEL_GS_BASE: u32 = 0xc000_0102;
 /// IA32_PAT.
 pub const MSR_PAT: u32 = 0x277;
-/// What RDTSCP and RDPID read.
+/// IA32_TSC_AUX, which RDTSCP and RDPID read.
 pub const MSR_TSC_AUX: u32 = 0xc000_0103;
 /// IA32_SYSENTER_CS: zero makes SYSENTER fault.
 pub const MSR_SYSENTER_CS: u32 = 0x174;
